@@ -1,0 +1,97 @@
+"""The tables, and the rules that forbid illegal states. One schema, one place."""
+
+from types import MappingProxyType
+from typing import Final
+
+from memos_flow.schemas.arms import Arms
+from memos_flow.schemas.candidate_pool import CandidatePool
+from memos_flow.schemas.checks import Checks
+from memos_flow.schemas.commits import Commits
+from memos_flow.schemas.eligibility import Eligibility
+from memos_flow.schemas.episodes import Episodes
+from memos_flow.schemas.executions import Executions
+from memos_flow.schemas.feedback import Feedback
+from memos_flow.schemas.guidance import Guidance
+from memos_flow.schemas.lanes import Lanes
+from memos_flow.schemas.lessons import Lessons
+from memos_flow.schemas.opportunities import Opportunities
+from memos_flow.schemas.packet_items import PacketItems
+from memos_flow.schemas.packets import Packets
+from memos_flow.schemas.policies import Policies
+from memos_flow.schemas.relations import LaneRelations
+from memos_flow.schemas.repairs import Repairs
+from memos_flow.schemas.skills import Skills
+from memos_flow.schemas.tasks import Tasks
+from memos_flow.schemas.texts import Embeddings, Texts
+from memos_flow.schemas.traces import Traces
+from memos_flow.schemas.trials import Trials
+from memos_flow.schemas.variants import Variants
+from memos_flow.schemas.world_models import WorldModels
+
+#: Raised whenever a stored column changes its name, type or meaning.
+SCHEMA_VERSION: Final = 1
+
+#: Written once, before the first step.
+SETUP_TABLES: Final = MappingProxyType(
+    {"arms": Arms, "tasks": Tasks, "variants": Variants, "lanes": Lanes}
+)
+#: Keyed by content, shared by all lanes.
+CONTENT_TABLES: Final = MappingProxyType(
+    {"texts": Texts, "embeddings": Embeddings, "executions": Executions, "checks": Checks}
+)
+#: Keyed by lane.
+LANE_TABLES: Final = MappingProxyType(
+    {
+        "packet_items": PacketItems,
+        "packets": Packets,
+        "trials": Trials,
+        "episodes": Episodes,
+        "traces": Traces,
+        "feedback": Feedback,
+        "lessons": Lessons,
+        "policies": Policies,
+        "guidance": Guidance,
+        "repairs": Repairs,
+        "candidate_pool": CandidatePool,
+        "eligibility": Eligibility,
+        "skills": Skills,
+        "world_models": WorldModels,
+        "opportunities": Opportunities,
+    }
+)
+#: Everything a run folder holds, beside `commits`.
+TABLES: Final = MappingProxyType({**SETUP_TABLES, **CONTENT_TABLES, **LANE_TABLES})
+
+
+__all__ = [
+    "CONTENT_TABLES",
+    "LANE_TABLES",
+    "SCHEMA_VERSION",
+    "SETUP_TABLES",
+    "TABLES",
+    "Arms",
+    "CandidatePool",
+    "Checks",
+    "Commits",
+    "Eligibility",
+    "Embeddings",
+    "Episodes",
+    "Executions",
+    "Feedback",
+    "Guidance",
+    "LaneRelations",
+    "Lanes",
+    "Lessons",
+    "Opportunities",
+    "PacketItems",
+    "Packets",
+    "Policies",
+    "Repairs",
+    "Skills",
+    "Tasks",
+    "Texts",
+    "Traces",
+    "Trials",
+    "Variants",
+    "WorldModels",
+]
