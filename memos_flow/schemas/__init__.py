@@ -24,6 +24,7 @@ from memos_flow.schemas.skills import Skills
 from memos_flow.schemas.tasks import Tasks
 from memos_flow.schemas.texts import Embeddings, Texts
 from memos_flow.schemas.traces import Traces
+from memos_flow.schemas.trajectories import Trajectories
 from memos_flow.schemas.trials import Trials
 from memos_flow.schemas.variants import Variants
 from memos_flow.schemas.world_models import WorldModels
@@ -37,7 +38,13 @@ SETUP_TABLES: Final = MappingProxyType(
 )
 #: Keyed by content, shared by all lanes.
 CONTENT_TABLES: Final = MappingProxyType(
-    {"texts": Texts, "embeddings": Embeddings, "executions": Executions, "checks": Checks}
+    {
+        "texts": Texts,
+        "embeddings": Embeddings,
+        "executions": Executions,
+        "checks": Checks,
+        "trajectories": Trajectories,
+    }
 )
 #: Keyed by lane.
 LANE_TABLES: Final = MappingProxyType(
@@ -91,6 +98,7 @@ __all__ = [
     "Tasks",
     "Texts",
     "Traces",
+    "Trajectories",
     "Trials",
     "Variants",
     "WorldModels",

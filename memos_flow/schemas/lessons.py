@@ -26,7 +26,8 @@ class Lessons(dy.Schema):
     episode_step = dy.Int32(min=0)
     origin = dy.Enum(LESSON_ORIGINS)
     text_id = dy.Int64(nullable=True)
-    shape = dy.Enum(SHAPES)
+    #: Null where nobody said it: lessons from checks and traces.
+    shape = dy.Enum(SHAPES, nullable=True)
     directive_sign = dy.Enum(DIRECTIVE_SIGNS, nullable=True)
     check_kind = dy.Enum(CHECK_KINDS, nullable=True)
     check_key = dy.String(nullable=True)

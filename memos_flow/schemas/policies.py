@@ -60,6 +60,8 @@ class Policies(dy.Schema):
     field = dy.String(nullable=True)
     domain = dy.String(nullable=True)
     tool = dy.String(nullable=True)
+    #: File names of the tasks it was learned in: part of when it applies.
+    file_names = dy.List(dy.String(), nullable=False)
     source_feedback_ids = dy.List(dy.Int64(), nullable=False)
     source_trace_ids = dy.List(dy.Int64(), nullable=False)
     source_episode_ids = dy.List(dy.Int32(), nullable=False, min_length=1)

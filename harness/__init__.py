@@ -1,0 +1,1 @@
+"""Everything that touches the world: families, agents, verifiers, importers, the store, the CLI."""

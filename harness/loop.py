@@ -1,0 +1,151 @@
+"""The run loop: every lane takes its next task, and each step is committed before the next."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from harness.errors import InputError, StoreError
+from harness.plan import itinerary_of, lanes_of
+from harness.progress import progress
+from harness.recording import Recording
+from harness.replay import Replay
+from harness.store import Store
+from memos_flow.domains import Terms, tagged
+from memos_flow.library import Library
+from memos_flow.memory import Memory
+from memos_flow.step import RunTrials, take_step
+from memos_flow.wording import Wording
+
+#: The commit of the set-up tables, before the first step.
+SETUP_STEP = -1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run consists of, before any of it happens."""
+
+    recording: Recording
+    variants: pl.DataFrame
+    seeds: int
+    scope: str
+    order: str
+    strict: bool
+
+
+@dataclass(frozen=True)
+class Mind:
+    """What the memory understands texts with."""
+
+    library: Library
+    wording: Wording
+    domains: Mapping[str, Terms]
+
+
+def run(plan: Plan, mind: Mind, store: Store, shard: int = 0) -> float:
+    """Run all steps that are not committed yet; returns the seconds it took.
+
+    A step that was committed is never executed again; rows of killed attempts are removed first.
+    Raises InputError for a boundary phrase in feedback where `checks.strict` says so.
+    """
+    started = time.perf_counter()
+    recording = plan.recording
+    library = mind.library
+    library.add(recording.texts)
+    tasks = _tagged(recording, library, mind.domains)
+    families = tasks["family"].unique().sort().to_list()
+    lanes = lanes_of(plan.variants, recording.arms, families, plan.seeds, plan.scope)
+    itinerary = itinerary_of(lanes, tasks, plan.order)
+    settings = _settings(lanes, plan.variants, recording.arms)
+
+    store.sweep(shard)
+    done = store.committed_steps(shard)
+    if SETUP_STEP not in done:
+        setup = {"arms": recording.arms, "tasks": tasks, "variants": plan.variants, "lanes": lanes}
+        store.commit({**setup, **library.drain()}, shard=shard, step=SETUP_STEP, lanes=lanes.height)
+    memory = _remembered(store, library, shard) if any(step >= 0 for step in done) else Memory.empty()
+    world = Replay(recording, lanes, itinerary)
+    steps = sorted(set(itinerary["step"]) - set(done))
+    for step in progress(steps, total=len(steps), description="steps"):
+        starts = itinerary.filter(pl.col("step") == step)
+        memory = _committed_step(
+            memory, starts, itinerary, settings, mind, world, store, shard, plan.strict
+        )
+    store.compact()
+    return time.perf_counter() - started
+
+
+def _committed_step(
+    memory: Memory,
+    starts: pl.DataFrame,
+    itinerary: pl.DataFrame,
+    settings: pl.DataFrame,
+    mind: Mind,
+    world: RunTrials,
+    store: Store,
+    shard: int,
+    strict: bool,
+) -> Memory:
+    """The memory after the step, whose rows are committed before anything else happens."""
+    tables = take_step(memory, starts, itinerary, settings, mind.library, mind.wording, world)
+    if strict:
+        _check_strictly(tables, mind.library)
+    step = int(starts["step"][0])
+    store.commit({**tables, **mind.library.drain()}, shard=shard, step=step, lanes=starts.height)
+    return memory.after(tables)
+
+
+def _remembered(store: Store, library: Library, shard: int) -> Memory:
+    commits = store.commits(shard)
+    library.restore(store.read("texts", commits), store.read("embeddings", commits))
+    return Memory.as_of({name: store.read(name, commits) for name in Memory.tables()})
+
+
+def _settings(lanes: pl.DataFrame, variants: pl.DataFrame, arms: pl.DataFrame) -> pl.DataFrame:
+    """One row per lane: its variant's columns and whether its trials are observational."""
+    return (
+        lanes.select("lane_id", "variant_id", "arm_id")
+        .join(variants, on="variant_id", how="left")
+        .join(arms.select("arm_id", "observational"), on="arm_id", how="left")
+        .sort("lane_id")
+    )
+
+
+def _tagged(
+    recording: Recording, library: Library, domains: Mapping[str, Terms]
+) -> pl.DataFrame:
+    """The tasks with the domain and tool that their own text tells."""
+    texts = library.texts.join(
+        recording.tasks.lazy().select(text_id="query_text_id").unique(), on="text_id", how="semi"
+    )
+    tags = tagged(texts, domains).collect(engine="in-memory")
+    return recording.tasks.drop("domain", "tool").join(
+        tags.rename({"text_id": "query_text_id"}), on="query_text_id", how="left",
+        maintain_order="left",
+    ).select(recording.tasks.columns)
+
+
+def _check_strictly(tables: Mapping[str, pl.DataFrame], library: Library) -> None:
+    """A boundary phrase in feedback, or a step that did not keep C1 or C2, stops a strict run."""
+    phrases = tables["feedback"].filter(pl.col("quarantine") == "task-boundary-phrase")
+    if not phrases.is_empty():
+        row = phrases.row(0, named=True)
+        text = library.texts.filter(pl.col("text_id") == row["text_id"]).collect()["text"][0]
+        raise InputError(
+            "feedback",
+            "the text holds a task-boundary phrase",
+            field=f"lane {row['lane_id']}, step {row['step']}",
+            found=text[:80],
+            hint="Rephrase it, or set checks.strict=false to quarantine such rows",
+        )
+    broken = tables["opportunities"].filter(
+        pl.col("criterion").is_in(["C1", "C2"]) & (pl.col("met") < pl.col("opportunities"))
+    )
+    if not broken.is_empty():
+        row = broken.row(0, named=True)
+        raise StoreError(
+            f"lane {row['lane_id']}, step {row['step']}: {row['criterion']} kept for {row['met']} "
+            f"of {row['opportunities']} opportunities, and checks.strict is on"
+        )

@@ -1,0 +1,318 @@
+"""A run's tables in Lance: one append per table, step and shard, the `commits` row last.
+
+Nothing is atomic across Lance tables, so a step becomes visible by one row: every row carries the
+`commit_id` of the attempt that wrote it, and readers keep only rows whose id is in `commits`.
+"""
+
+import fcntl
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cache, cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+import dataframely as dy
+import lancedb
+import polars as pl
+import pyarrow as pa
+from lancedb.table import Table
+from polars import selectors as cs
+
+from harness.errors import StoreError
+from memos_flow.schemas import (
+    CONTENT_TABLES,
+    SCHEMA_VERSION,
+    SETUP_TABLES,
+    TABLES,
+    Commits,
+)
+
+_STORED: Final[Mapping[str, type[dy.Schema]]] = MappingProxyType({**TABLES, "commits": Commits})
+#: The same row may be committed by several shards, or again after a resume.
+_REPEATED: Final = frozenset({*SETUP_TABLES, *CONTENT_TABLES})
+_COMMIT_ID: Final = "commit_id"
+#: A commit id is `shard * _SHARD_SPAN + a random number`: unique without asking other processes,
+#: and the ids of a shard are one range.
+_SHARD_SPAN: Final = 2**43
+_MAX_SHARDS: Final = 2**20
+#: Every append leaves a small file, and every version lists them all.
+_COMMITS_BETWEEN_COMPACTIONS: Final = 100
+#: A reader needs a version for no longer than it takes to read one table.
+_KEEP_VERSIONS: Final = timedelta(minutes=10)
+#: Lance gives up on a conflict after retries of its own; these are around them.
+_ATTEMPTS: Final = 8
+_THREADS: Final = 8
+#: Lock file held by every process while it writes: temporary files without a holder are left over.
+_WRITERS: Final = ".writers.lock"
+
+_Result = TypeVar("_Result")
+
+
+class Store:
+    """The tables of a run under one URI, a local folder or an object store (`s3://...`).
+
+    Several processes may append to one store at the same time, each with a shard of its own; a
+    reader may read meanwhile. Credentials of an object store come from the environment.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self._folder = None if "://" in uri else Path(uri)
+        self._handles: dict[str, Table] = {}
+        self._commits_since_compaction = 0
+
+    @classmethod
+    def open(cls, uri: str) -> "Store":
+        """The store at `uri`; its folder and tables appear with the first commit.
+
+        Raises `StoreError` if the store was written with another schema version.
+        """
+        store = cls(uri)
+        store._check_schema_version()
+        return store
+
+    def commit(
+        self, tables: Mapping[str, pl.DataFrame], *, shard: int, step: int, lanes: int
+    ) -> None:
+        """Appends the rows of one step of one shard, all of them or (for readers) none.
+
+        Raises `StoreError`, before anything is written, if a frame is not exactly of its schema's
+        columns and types, or if the step is already committed.
+        """
+        commit_id = _shard_range(shard)[0] + secrets.randbelow(_SHARD_SPAN)
+        rows = {
+            name: self._to_arrow(name, frame, commit_id)
+            for name, frame in tables.items()
+            if self._check_columns(name, frame) and not frame.is_empty()
+        }
+        if step in self.committed_steps(shard):
+            raise StoreError(
+                f"{self.uri}: step {step} of shard {shard} is already committed. "
+                "Is the same run going on in another process?"
+            )
+        with self._lock(_WRITERS, fcntl.LOCK_SH):
+            self._each(rows, lambda name: self._append(name, rows[name]))
+            self._append("commits", _commits_row(commit_id, shard, step, lanes))
+        self._commits_since_compaction += 1
+        if self._commits_since_compaction >= _COMMITS_BETWEEN_COMPACTIONS:
+            self.compact()
+
+    def commits(self, shard: int | None = None) -> pl.DataFrame:
+        """The commits so far, of one shard or of all, columns as in `Commits`."""
+        table = self._table("commits")
+        if table is None:
+            return Commits.create_empty()
+        table.checkout_latest()
+        frame = _from_arrow(table.to_arrow()).cast(_dtypes(Commits))
+        # Should two processes have run one shard, the first commit of a step is the step.
+        frame = frame.unique(["shard", "step"], keep="first", maintain_order=True)
+        return frame if shard is None else frame.filter(pl.col("shard") == shard)
+
+    def committed_steps(self, shard: int) -> list[int]:
+        """The steps of the shard that are there as a whole, in order; -1 is the set-up."""
+        return sorted(self.commits(shard)["step"].to_list())
+
+    def read(self, name: str, commits: pl.DataFrame | None = None) -> pl.DataFrame:
+        """The committed rows of a table, columns and types of its schema.
+
+        `commits` (rows of `commits()`) restricts the rows to those commits: to one shard, or to
+        one state of the store for several tables. Set-up and content tables come without
+        repetitions. A table that nothing was written to is empty.
+        """
+        schema = _STORED[name]
+        # Before the table's own version is fixed: rows of a commit precede the commit.
+        committed = (self.commits() if commits is None else commits)[_COMMIT_ID]
+        table = self._table(name)
+        if table is None or committed.is_empty():
+            return schema.create_empty()
+        table.checkout_latest()
+        between = f"{_COMMIT_ID} >= {committed.min()} AND {_COMMIT_ID} <= {committed.max()}"
+        stored = _from_arrow(table.search().where(between).to_arrow())
+        rows = stored.filter(pl.col(_COMMIT_ID).is_in(committed.implode()))
+        frame = rows.select(schema.column_names()).cast(_dtypes(schema))
+        return frame.unique(schema.primary_key(), keep="any") if name in _REPEATED else frame
+
+    def sweep(self, shard: int) -> int:
+        """Removes what killed attempts of the shard have left; returns the number of rows.
+
+        To be called by the process that runs the shard, before its first commit. In a local
+        store it also removes the temporary files of writers that are gone.
+        """
+        committed = self.commits(shard)[_COMMIT_ID]
+        removed = sum(self._each(TABLES, lambda name: self._delete_others(name, shard, committed)))
+        if self._folder is not None and self._folder.exists():
+            with self._lock(_WRITERS, fcntl.LOCK_EX | fcntl.LOCK_NB) as alone:
+                for leftover in self._folder.glob("*.lance/**/.tmp*") if alone else ():
+                    leftover.unlink()
+        return removed
+
+    def compact(self) -> None:
+        """Merges the small files that appends leave; changes no row."""
+        with self._lock(_WRITERS, fcntl.LOCK_SH):
+            self._each(_STORED, self._optimize)
+        self._commits_since_compaction = 0
+
+    @cached_property
+    def _connection(self) -> lancedb.DBConnection:
+        return lancedb.connect(self.uri)
+
+    def _check_schema_version(self) -> None:
+        versions = set(self.commits()["schema_version"].to_list()) - {SCHEMA_VERSION}
+        if versions:
+            found = versions.pop()
+            age = "older" if found < SCHEMA_VERSION else "newer"
+            raise StoreError(
+                f"{self.uri}: schema version {found} is {age} than this program's "
+                f"{SCHEMA_VERSION}. Read it with the version of memos-flow that wrote it, or run "
+                "again into a new folder."
+            )
+
+    def _check_columns(self, name: str, frame: pl.DataFrame) -> bool:
+        """Lance fills a missing column with nulls and casts a wrong one, both without a word."""
+        if name not in TABLES:
+            raise StoreError(f"{self.uri}: no table is named {name!r}, expected one of {[*TABLES]}")
+        expected = _dtypes(TABLES[name])
+        for column in [*expected, *frame.columns]:
+            found = frame.schema.get(column)
+            if found != expected.get(column):
+                raise StoreError(
+                    f"{self.uri}: table {name}, column {column}: found {found or 'no column'}, "
+                    f"expected {expected.get(column, 'no such column')}"
+                )
+        return True
+
+    def _to_arrow(self, name: str, frame: pl.DataFrame, commit_id: int) -> pa.Table:
+        columns = frame.select(TABLES[name].column_names())
+        return _to_arrow(columns.with_columns(pl.lit(commit_id).alias(_COMMIT_ID)))
+
+    def _table(self, name: str) -> Table | None:
+        """The table, if something was ever written to it."""
+        if name not in self._handles:
+            if self._folder is not None and not self._folder.exists():
+                return None
+            try:
+                self._handles[name] = self._connection.open_table(name)
+            except ValueError as error:
+                if "was not found" not in str(error):
+                    raise
+                return None
+            self._check_stored(name, self._handles[name])
+        return self._handles[name]
+
+    def _check_stored(self, name: str, table: Table) -> None:
+        """A store may be written to before its first commit tells a schema version."""
+        expected = {field.name: field.type for field in _stored_schema(name)}
+        stored = {field.name: field.type for field in table.schema}
+        for column in [*expected, *stored]:
+            if stored.get(column) != expected.get(column):
+                raise StoreError(
+                    f"{self.uri}: table {name}, column {column}: stored as "
+                    f"{stored.get(column, 'no column')}, this program expects "
+                    f"{expected.get(column, 'no such column')}. Run again into a new folder."
+                )
+
+    def _append(self, name: str, rows: pa.Table) -> None:
+        table = self._table(name)
+        if table is None:
+            table = self._connection.create_table(name, schema=rows.schema, exist_ok=True)
+            self._handles[name] = table
+        _retrying(lambda: table.add(rows))
+
+    def _delete_others(self, name: str, shard: int, committed: pl.Series) -> int:
+        """Deletes the rows of the shard that belong to none of the commits."""
+        table = self._table(name)
+        if table is None:
+            return 0
+        table.checkout_latest()
+        first, end = _shard_range(shard)
+        of_shard = f"{_COMMIT_ID} >= {first} AND {_COMMIT_ID} < {end}"
+        ids = _from_arrow(table.search().where(of_shard).select([_COMMIT_ID]).to_arrow())
+        dead = ids.filter(~pl.col(_COMMIT_ID).is_in(committed.implode()))
+        if not dead.is_empty():
+            listed = ", ".join(map(str, dead[_COMMIT_ID].unique().sort()))
+            _retrying(lambda: table.delete(f"{_COMMIT_ID} IN ({listed})"))
+        return dead.height
+
+    def _optimize(self, name: str) -> None:
+        table = self._table(name)
+        if table is not None:
+            table.checkout_latest()
+            table.optimize(cleanup_older_than=_KEEP_VERSIONS)
+
+    def _each(self, names: Iterable[str], work: Callable[[str], _Result]) -> list[_Result]:
+        with ThreadPoolExecutor(_THREADS) as threads:
+            return list(threads.map(work, names))
+
+    @contextmanager
+    def _lock(self, name: str, kind: int) -> Iterator[bool]:
+        """Holds a lock file of a local store; yields whether it was to be had.
+
+        The kernel drops the lock of a killed process.
+        """
+        if self._folder is None:
+            yield True
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / name).open("w") as file:
+            try:
+                fcntl.flock(file, kind)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+
+
+def _shard_range(shard: int) -> tuple[int, int]:
+    """The first commit id of the shard, and the first after it."""
+    if not 0 <= shard < _MAX_SHARDS:
+        raise StoreError(f"shard {shard}: expected a number from 0 to {_MAX_SHARDS - 1}")
+    return shard * _SHARD_SPAN, (shard + 1) * _SHARD_SPAN
+
+
+def _commits_row(commit_id: int, shard: int, step: int, lanes: int) -> pa.Table:
+    row = {
+        "commit_id": commit_id,
+        "shard": shard,
+        "step": step,
+        "lanes": lanes,
+        "schema_version": SCHEMA_VERSION,
+    }
+    return _to_arrow(pl.DataFrame([row], schema=_dtypes(Commits)))
+
+
+def _stored_schema(name: str) -> pa.Schema:
+    empty = _STORED[name].create_empty()
+    return _to_arrow(empty.with_columns(pl.lit(0, pl.Int64).alias(_COMMIT_ID))).schema
+
+
+def _to_arrow(frame: pl.DataFrame) -> pa.Table:
+    """Enums are stored as text, so that any reader of Lance understands and can filter them."""
+    as_text = frame.with_columns(cs.enum().cast(pl.String))
+    return as_text.to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def _from_arrow(table: pa.Table) -> pl.DataFrame:
+    return pl.DataFrame(pl.from_arrow(table))
+
+
+@cache
+def _dtypes(schema: type[dy.Schema]) -> dict[str, pl.DataType]:
+    return dict(schema.create_empty().schema)
+
+
+def _retrying(write: Callable[[], object]) -> None:
+    """Repeats a write that lost to those of other processes."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            write()
+        except (RuntimeError, ValueError, OSError) as error:
+            if "conflict" not in str(error).lower() or attempt == _ATTEMPTS - 1:
+                raise
+            time.sleep(secrets.SystemRandom().uniform(0, 0.01 * 2**attempt))
+        else:
+            return

@@ -1,0 +1,178 @@
+"""Texts, their vectors and what they say: caches of pure functions of a text.
+
+A text is stored, embedded and classified once, however many lanes carry it. The caches change no
+result: whoever asks first gets the answer that everybody gets.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import polars as pl
+
+from memos_flow.classify import classified, clauses
+from memos_flow.lexicon import Lexicon
+from memos_flow.schemas import Embeddings, Texts
+from memos_flow.texts import texts_frame
+
+#: Texts to vectors: unit rows whose components are multiples of 2**-11, so that a float32 dot
+#: product is exact in any order of summation.
+Embed = Callable[[Sequence[str]], np.ndarray]
+
+#: Similarities are rounded before anything compares them (section 3).
+SIMILARITY_DECIMALS = 6
+#: Pairs of vectors gathered at once, to bound memory: 65,536 * 2 * 256 * 4 bytes = 134 MB.
+_PAIRS_AT_ONCE = 65_536
+
+
+class Library:
+    """The content tables of a run, in memory."""
+
+    def __init__(self, embed: Embed, lexicon: Lexicon) -> None:
+        self._embed = embed
+        self._lexicon = lexicon
+        self._texts: pl.DataFrame = Texts.create_empty()
+        self._vectors: np.ndarray | None = None
+        self._rows = pl.DataFrame(schema={"text_id": pl.Int64, "row": pl.UInt32})
+        self._features: pl.DataFrame | None = None
+        self._clauses: pl.DataFrame | None = None
+        self._stored_texts = 0
+        self._stored_vectors = 0
+
+    @property
+    def texts(self) -> pl.LazyFrame:
+        """`text_id`, `text` of every text known."""
+        return self._texts.lazy()
+
+    def add(self, texts: pl.DataFrame) -> None:
+        """Add rows of `text_id`, `text`; known ids are left as they are."""
+        new = texts.unique("text_id", maintain_order=True).join(
+            self._texts, on="text_id", how="anti", maintain_order="left"
+        )
+        if not new.is_empty():
+            self._texts = pl.concat([self._texts, new.select("text_id", "text")], rechunk=False)
+
+    def interned(self, frame: pl.LazyFrame, *columns: str) -> pl.LazyFrame:
+        """Replace string columns `x` by `x_text_id`, adding their texts."""
+
+        def intern(rows: pl.DataFrame) -> pl.DataFrame:
+            for column in columns:
+                known = texts_frame(rows[column].unique().drop_nulls())
+                self.add(known)
+                ids = known.rename({"text_id": f"{column}_text_id", "text": column})
+                rows = rows.join(ids, on=column, how="left", maintain_order="left").drop(column)
+            return rows
+
+        schema = frame.collect_schema()
+        kept = {name: dtype for name, dtype in schema.items() if name not in columns}
+        added = {f"{column}_text_id": pl.Int64() for column in columns}
+        return frame.map_batches(intern, schema={**kept, **added})
+
+    def worded(self, frame: pl.LazyFrame, text_id: str, name: str) -> pl.LazyFrame:
+        """Add the text behind `text_id` as column `name`."""
+        texts = self.texts.rename({"text_id": text_id, "text": name})
+        return frame.join(texts, on=text_id, how="left", maintain_order="left")
+
+    def compared(self, frame: pl.LazyFrame, left: str, right: str, name: str) -> pl.LazyFrame:
+        """Add the cosine of the texts behind two id columns, rounded; null where an id is null."""
+
+        def compare(rows: pl.DataFrame) -> pl.DataFrame:
+            pairs = rows.select(left, right).drop_nulls().unique()
+            pairs = pairs.with_columns(self._cosines(pairs[left], pairs[right]).alias(name))
+            return rows.join(pairs, on=[left, right], how="left", maintain_order="left")
+
+        schema = frame.collect_schema()
+        return frame.map_batches(compare, schema={**schema, name: pl.Float64()})
+
+    def features(self, text_ids: pl.LazyFrame) -> pl.LazyFrame:
+        """What `classify.classified` says of each text: one row per distinct `text_id`."""
+        self._understand(text_ids)
+        assert self._features is not None
+        return self._features.lazy()
+
+    def clauses(self, text_ids: pl.LazyFrame) -> pl.LazyFrame:
+        """What `classify.clauses` finds in each text, its clause as `clause_text_id`."""
+        self._understand(text_ids)
+        assert self._clauses is not None
+        return self._clauses.lazy()
+
+    def drain(self) -> dict[str, pl.DataFrame]:
+        """`texts` and `embeddings` that came since the last call: what a commit appends."""
+        texts = self._texts.slice(self._stored_texts)
+        rows = self._rows.slice(self._stored_vectors)
+        vectors = Embeddings.create_empty()
+        if self._vectors is not None and not rows.is_empty():
+            matrix = self._vectors[self._stored_vectors :]
+            vectors = pl.DataFrame(
+                {"text_id": rows["text_id"], "vector": pl.Series(matrix).arr.to_list()},
+                schema=vectors.schema,
+            )
+        self._stored_texts = self._texts.height
+        self._stored_vectors = self._rows.height
+        return {"texts": texts, "embeddings": vectors}
+
+    def restore(self, texts: pl.DataFrame, embeddings: pl.DataFrame) -> None:
+        """Take over the content tables of an earlier run: nothing of them is drained again."""
+        self.add(texts)
+        if not embeddings.is_empty():
+            self._append(embeddings["text_id"], np.stack(embeddings["vector"].to_numpy()))
+        self._stored_texts = self._texts.height
+        self._stored_vectors = self._rows.height
+
+    def _cosines(self, left: pl.Series, right: pl.Series) -> pl.Series:
+        self._embed_missing(pl.concat([left, right]))
+        if self._vectors is None:
+            return pl.Series(dtype=pl.Float64)
+        left_rows, right_rows = self._row_numbers(left), self._row_numbers(right)
+        cosines = np.empty(len(left_rows), dtype=np.float64)
+        for start in range(0, len(left_rows), _PAIRS_AT_ONCE):
+            part = slice(start, start + _PAIRS_AT_ONCE)
+            cosines[part] = np.einsum(
+                "ij,ij->i", self._vectors[left_rows[part]], self._vectors[right_rows[part]]
+            )
+        return pl.Series(cosines).round(SIMILARITY_DECIMALS)
+
+    def _row_numbers(self, text_ids: pl.Series) -> np.ndarray:
+        frame = text_ids.rename("text_id").to_frame()
+        return frame.join(self._rows, on="text_id", how="left", maintain_order="left")[
+            "row"
+        ].to_numpy()
+
+    def _embed_missing(self, text_ids: pl.Series) -> None:
+        wanted = text_ids.unique().rename("text_id").to_frame().sort("text_id")
+        missing = wanted.join(self._rows, on="text_id", how="anti", maintain_order="left").join(
+            self._texts, on="text_id", how="left", maintain_order="left"
+        )
+        if not missing.is_empty():
+            self._append(missing["text_id"], self._embed(missing["text"].to_list()))
+
+    def _append(self, text_ids: pl.Series, vectors: np.ndarray) -> None:
+        first = self._rows.height
+        rows = pl.DataFrame(
+            {"text_id": text_ids, "row": pl.arange(first, first + len(text_ids), eager=True)},
+            schema=self._rows.schema,
+        )
+        self._rows = pl.concat([self._rows, rows], rechunk=False)
+        known = self._vectors
+        self._vectors = vectors if known is None else np.concatenate([known, vectors])
+
+    def _understand(self, text_ids: pl.LazyFrame) -> None:
+        """Classify the texts that were not asked for before."""
+        wanted = text_ids.select("text_id").drop_nulls().unique().sort("text_id")
+        if self._features is not None:
+            wanted = wanted.join(self._features.lazy(), on="text_id", how="anti")
+        elif wanted.collect(engine="in-memory").is_empty():
+            wanted = wanted.clear()
+        texts = wanted.join(self.texts, on="text_id", how="inner").sort("text_id")
+        new = texts.collect(engine="in-memory")
+        if new.is_empty() and self._features is not None:
+            return
+        features = classified(new.lazy(), self._lexicon).collect(engine="in-memory")
+        parts = self.interned(clauses(new.lazy(), self._lexicon), "clause").collect(
+            engine="in-memory"
+        )
+        self._features = _appended(self._features, features)
+        self._clauses = _appended(self._clauses, parts)
+
+
+def _appended(known: pl.DataFrame | None, new: pl.DataFrame) -> pl.DataFrame:
+    return new if known is None else pl.concat([known, new], rechunk=False)

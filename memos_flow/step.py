@@ -1,0 +1,172 @@
+"""One step of every lane: recall, trial, feedback, learning, in the order of section 4.9."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import polars as pl
+
+from memos_flow.cognition import cognition
+from memos_flow.drafts import drafts, typed
+from memos_flow.feedback import heard
+from memos_flow.induction import pooled
+from memos_flow.injection import injected, lines, packets, within_budget
+from memos_flow.lessons import lessons
+from memos_flow.library import Library
+from memos_flow.memory import Memory
+from memos_flow.merging import assigned, current_lines, merged, new_lines
+from memos_flow.promises import opportunities
+from memos_flow.recall import recalled
+from memos_flow.rendering import rendered
+from memos_flow.repair import repairs
+from memos_flow.reward import episodes, valued_traces
+from memos_flow.schemas import Guidance, Lessons, Policies
+from memos_flow.skills import built, eligibility
+from memos_flow.validation import validated, validations
+from memos_flow.verdict import failures, verdicts
+from memos_flow.wording import Wording
+
+
+@dataclass(frozen=True)
+class World:
+    """What happened outside the memory in this step."""
+
+    #: Schema Trials: one row per lane that had a task.
+    trials: pl.DataFrame
+    #: Schemas Executions, Checks, Trajectories: what those trials refer to.
+    executions: pl.DataFrame
+    checks: pl.DataFrame
+    trajectories: pl.DataFrame
+    #: What people said now: see `feedback.heard`.
+    remarks: pl.DataFrame
+
+
+#: Runs the tasks of `starts` with the packets given (schema Packets) and their texts.
+RunTrials = Callable[[pl.DataFrame, pl.DataFrame], World]
+
+
+def take_step(
+    memory: Memory,
+    starts: pl.DataFrame,
+    itinerary: pl.DataFrame,
+    settings: pl.DataFrame,
+    library: Library,
+    wording: Wording,
+    run_trials: RunTrials,
+) -> dict[str, pl.DataFrame]:
+    """All rows that the step adds, by table.
+
+    `itinerary`: every task of every lane: `lane_id`, `step`, `family`, `task`, `query_text_id`,
+    `file_names`, `domain`, `tool`; `starts`: its rows of this step. `settings`: a row per lane, its
+    variant's columns and `observational`. No lane reads another's rows.
+    """
+    known = {name: frame.lazy() for name, frame in vars(memory).items()}
+    asks, rules = starts.lazy(), settings.lazy()
+
+    # Recall
+    candidates = _now(recalled(known["policies"], asks, rules, library))
+    remembered = _now(current_lines(known["guidance"], rules))
+    offered = _now(within_budget(lines(candidates.lazy(), remembered.lazy(), library), rules))
+    packet_items = _now(injected(candidates.lazy(), offered.lazy()))
+    packet = _now(packets(offered.lazy(), asks, library))
+
+    # Trial
+    world = run_trials(starts, packet)
+    trials, executions = world.trials.lazy(), world.executions.lazy()
+    checks = world.checks.lazy()
+    # Late feedback re-scores closed episodes, so earlier trials and trajectories are at hand too.
+    all_trials = pl.concat([known["trials"], trials])
+    trajectories = pl.concat([known["trajectories"], world.trajectories.lazy()]).unique(
+        ["execution_id", "position"]
+    )
+
+    # Verdict, feedback, reward
+    failing = _now(failures(executions, checks)).lazy()
+    verdict = _now(verdicts(trials, executions, failing, rules)).lazy()
+    feedback = _now(heard(verdict, world.remarks.lazy(), known["feedback"], rules, library)).lazy()
+    episode = _now(episodes(feedback, known["feedback"], trials)).lazy()
+    longest = _now(trajectories.select(pl.col("position").max())).item()
+    traces = _now(
+        valued_traces(episode, all_trials, trajectories, rules, (longest or 0) + 1)
+    ).lazy()
+
+    # Lessons and drafts
+    learned = _now(
+        typed(
+            lessons(feedback, episode, failing, trajectories, rules, library, wording)
+        )
+    ).lazy()
+    spoken_of = itinerary.lazy().rename({"step": "episode_step"})
+    drafted = _now(drafts(learned, spoken_of, rules)).lazy()
+
+    # Validation comes before merging
+    confirmed = _now(
+        validations(
+            known["policies"],
+            drafted,
+            trials,
+            checks,
+            packet_items.lazy(),
+            known["skills"],
+            rules,
+            library,
+        )
+    ).lazy()
+    rewards = episode.select("lane_id", "r_task", step="episode_step").join(
+        trials.select("lane_id", "step"), on=["lane_id", "step"], how="semi"
+    )
+    repaired = _now(validated(known["policies"], confirmed, rewards, rules)).lazy()
+
+    # Merge
+    effects = assigned(drafted, known["policies"], confirmed, rules, library).lazy()
+    changed = _now(merged(drafted, effects, known["policies"], repaired, rules)).lazy()
+    guidance = _now(new_lines(drafted, effects, known["guidance"], rules, library)).lazy()
+    all_lines = pl.concat([known["guidance"], guidance]).join(
+        changed, on=["lane_id", "policy_id"], how="semi"
+    )
+    policies = _now(
+        Policies.cast(rendered(changed, current_lines(all_lines, rules), library, wording))
+    ).lazy()
+
+    # Decision repair, induction, skills, environment cognition
+    return {
+        "packet_items": packet_items,
+        "packets": packet,
+        "trials": world.trials,
+        "executions": world.executions,
+        "checks": world.checks,
+        "trajectories": world.trajectories,
+        "episodes": _now(episode),
+        "feedback": _now(feedback),
+        "traces": _now(traces),
+        "lessons": _now(_with_effects(learned, effects)),
+        "policies": _now(policies),
+        "guidance": _now(Guidance.cast(guidance)),
+        "repairs": _now(repairs()),
+        "candidate_pool": _now(pooled()),
+        "eligibility": _now(eligibility()),
+        "skills": _now(built()),
+        "world_models": _now(cognition()),
+        "opportunities": _now(
+            opportunities(
+                trials,
+                feedback,
+                learned,
+                policies,
+                known["policies"],
+                failing,
+                packet_items.lazy(),
+                rules,
+            )
+        ),
+    }
+
+
+def _now(frame: pl.LazyFrame) -> pl.DataFrame:
+    """Collected by the engine whose joins and sums do not depend on the number of threads."""
+    return frame.collect(engine="in-memory")
+
+
+def _with_effects(learned: pl.LazyFrame, effects: pl.LazyFrame) -> pl.LazyFrame:
+    return Lessons.cast(
+        learned.join(effects, on=["lane_id", "lesson_id"], how="left", maintain_order="left")
+    )

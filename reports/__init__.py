@@ -1,0 +1,1 @@
+"""Metrics over the tables of a run, and their rendering. Reads tables, never runs a stage."""

@@ -1,0 +1,69 @@
+"""The summary of a run: what was planned, what was scored, what the tables hold."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from memos_flow.schemas.vocabulary import UNSCORED_STATUSES
+
+Tables = Mapping[str, pl.DataFrame]
+
+
+def arms_summary(tables: Tables) -> pl.DataFrame:
+    """One row per (arm, variant): `planned`, `scored`, `unscored`, `passed`, `reward_sum`, `errors`.
+
+    Planned counts every trial, unscored ones included; `errors` counts the statuses other than
+    `scored`. Nothing is averaged over missing rows.
+    """
+    lanes = tables["lanes"].select("lane_id", "arm_id", "variant_id")
+    trials = tables["trials"].join(lanes, on="lane_id", how="left")
+    unscored = pl.col("status").is_in(UNSCORED_STATUSES)
+    by = ["arm_id", "variant_id"]
+    errors = (
+        trials.filter(pl.col("status") != "scored")
+        .group_by(*by, "status")
+        .agg(number=pl.len())
+        .sort(*by, "status")
+        .group_by(by, maintain_order=True)
+        .agg(errors=pl.struct(pl.col("status").cast(pl.String), "number"))
+    )
+    return (
+        trials.group_by(by)
+        .agg(
+            planned=pl.len(),
+            scored=(~unscored).sum(),
+            unscored=unscored.sum(),
+            passed=pl.col("passed").fill_null(False).sum(),
+            reward_sum=pl.col("reward").sum(),
+        )
+        .join(errors, on=by, how="left")
+        .sort(by)
+    )
+
+
+def summary(
+    tables: Tables, hashes: Mapping[str, Mapping[str, int | str]], wall_seconds: float
+) -> dict[str, Any]:
+    """What `summary.json` holds: arms, lanes, steps, tables with row counts and canonical hashes."""
+    trials = tables["trials"].height
+    return {
+        "arms": [
+            {
+                "arm": row["arm_id"],
+                "variant": row["variant_id"],
+                "planned": row["planned"],
+                "scored": row["scored"],
+                "unscored": row["unscored"],
+                "passed": row["passed"],
+                "reward_sum": row["reward_sum"],
+                "errors": {item["status"]: item["number"] for item in row["errors"] or []},
+            }
+            for row in arms_summary(tables).iter_rows(named=True)
+        ],
+        "lanes": tables["lanes"].height,
+        "steps": tables["trials"]["step"].n_unique(),
+        "tables": {name: dict(entry) for name, entry in hashes.items()},
+        "wall_seconds": round(wall_seconds, 3),
+        "trials_per_second": round(trials / wall_seconds, 1) if wall_seconds > 0 else None,
+    }
