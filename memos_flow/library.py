@@ -5,6 +5,7 @@ result: whoever asks first gets the answer that everybody gets.
 """
 
 from collections.abc import Callable, Sequence
+from threading import RLock
 
 import numpy as np
 import polars as pl
@@ -28,6 +29,8 @@ class Library:
     """The content tables of a run, in memory."""
 
     def __init__(self, embed: Embed, lexicon: Lexicon) -> None:
+        # Polars runs the branches of a plan in threads, and each may ask.
+        self._lock = RLock()
         self._embed = embed
         self._lexicon = lexicon
         self._texts: pl.DataFrame = Texts.create_empty()
@@ -45,11 +48,12 @@ class Library:
 
     def add(self, texts: pl.DataFrame) -> None:
         """Add rows of `text_id`, `text`; known ids are left as they are."""
-        new = texts.unique("text_id", maintain_order=True).join(
-            self._texts, on="text_id", how="anti", maintain_order="left"
-        )
-        if not new.is_empty():
-            self._texts = pl.concat([self._texts, new.select("text_id", "text")], rechunk=False)
+        with self._lock:
+            new = texts.unique("text_id", maintain_order=True).join(
+                self._texts, on="text_id", how="anti", maintain_order="left"
+            )
+            if not new.is_empty():
+                self._texts = pl.concat([self._texts, new.select("text_id", "text")], rechunk=False)
 
     def interned(self, frame: pl.LazyFrame, *columns: str) -> pl.LazyFrame:
         """Replace string columns `x` by `x_text_id`, adding their texts."""
@@ -69,15 +73,22 @@ class Library:
 
     def worded(self, frame: pl.LazyFrame, text_id: str, name: str) -> pl.LazyFrame:
         """Add the text behind `text_id` as column `name`."""
-        texts = self.texts.rename({"text_id": text_id, "text": name})
-        return frame.join(texts, on=text_id, how="left", maintain_order="left")
+
+        def word(rows: pl.DataFrame) -> pl.DataFrame:
+            # Looked up when the plan runs: a text may be interned earlier in the same plan.
+            texts = self._texts.rename({"text_id": text_id, "text": name})
+            return rows.join(texts, on=text_id, how="left", maintain_order="left")
+
+        schema = frame.collect_schema()
+        return frame.map_batches(word, schema={**schema, name: pl.String()})
 
     def compared(self, frame: pl.LazyFrame, left: str, right: str, name: str) -> pl.LazyFrame:
         """Add the cosine of the texts behind two id columns, rounded; null where an id is null."""
 
         def compare(rows: pl.DataFrame) -> pl.DataFrame:
             pairs = rows.select(left, right).drop_nulls().unique()
-            pairs = pairs.with_columns(self._cosines(pairs[left], pairs[right]).alias(name))
+            with self._lock:
+                pairs = pairs.with_columns(self._cosines(pairs[left], pairs[right]).alias(name))
             return rows.join(pairs, on=[left, right], how="left", maintain_order="left")
 
         schema = frame.collect_schema()

@@ -1,0 +1,499 @@
+"""The acceptance report: every criterion as k of n opportunities, per variant (section 4.11).
+
+A criterion is a function from the tables to its opportunities: one row each, with `lane_id`, `step`
+and `met`. What the tables say of themselves is not believed where they can be asked again: an
+effect counts only if the experience it names has changed.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import polars as pl
+
+from reports.summary import Tables
+
+Verdict = Literal["pass", "fail", "not_applicable", "expected_fail"]
+
+_STEP = ["lane_id", "step"]
+#: Experiences that tell of a failure.
+_NEGATIVE_TYPES = ["failure_avoidance", "repair_instruction"]
+#: Rows shown per criterion as evidence: those that are not met first.
+_EVIDENCE_ROWS = 3
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """One line of the report."""
+
+    statement: str
+    opportunities: Callable[[Tables], pl.DataFrame]
+    #: Passes from `acceptance.recall_rate` on, instead of only at k = n.
+    recall: bool = False
+
+
+def acceptance(tables: Tables, recall_rate: float) -> list[dict[str, Any]]:
+    """One entry per variant and criterion: `variant`, `judged`, `id`, `statement`, `verdict`,
+    `met`, `opportunities`, `evidence` (a few rows, unmet first) and `why`."""
+    lanes = tables["lanes"].select("lane_id", "variant_id")
+    return [
+        entry
+        for name, criterion in CRITERIA.items()
+        for entry in _entries(
+            name,
+            criterion,
+            criterion.opportunities(tables).select(*_STEP, "met").join(lanes, on="lane_id"),
+            tables["variants"],
+            recall_rate,
+        )
+    ] + [
+        {
+            "variant": variant["variant_id"],
+            "judged": variant["judged"],
+            "id": name,
+            "statement": statement,
+            "verdict": "not_applicable",
+            "met": 0,
+            "opportunities": 0,
+            "evidence": [],
+            "why": why,
+        }
+        for name, (statement, why) in NOT_BUILT.items()
+        for variant in tables["variants"].iter_rows(named=True)
+    ]
+
+
+def accepted(entries: list[dict[str, Any]]) -> bool:
+    """No judged variant fails a criterion."""
+    return not any(entry["judged"] and entry["verdict"] == "fail" for entry in entries)
+
+
+def _entries(
+    name: str,
+    criterion: Criterion,
+    rows: pl.DataFrame,
+    variants: pl.DataFrame,
+    recall_rate: float,
+) -> list[dict[str, Any]]:
+    counted = rows.group_by("variant_id").agg(
+        met=pl.col("met").sum(), opportunities=pl.len()
+    )
+    table = variants.select("variant_id", "judged", "expected_fail").join(
+        counted, on="variant_id", how="left", maintain_order="left"
+    )
+    entries = []
+    for variant in table.with_columns(pl.col("met", "opportunities").fill_null(0)).iter_rows(
+        named=True
+    ):
+        met, opportunities = variant["met"], variant["opportunities"]
+        evidence = (
+            rows.filter(pl.col("variant_id") == variant["variant_id"])
+            .sort("met", *_STEP)
+            .head(_EVIDENCE_ROWS)
+            .select(*_STEP, "met")
+        )
+        needed = recall_rate if criterion.recall else 1.0
+        verdict: Verdict = "pass"
+        if opportunities == 0:
+            verdict = "not_applicable"
+        elif met / opportunities < needed:
+            verdict = "expected_fail" if name in variant["expected_fail"] else "fail"
+        entries.append(
+            {
+                "variant": variant["variant_id"],
+                "judged": variant["judged"],
+                "id": name,
+                "statement": criterion.statement,
+                "verdict": verdict,
+                "met": met,
+                "opportunities": opportunities,
+                "evidence": evidence.to_dicts(),
+                "why": "no opportunity in this run" if opportunities == 0 else None,
+            }
+        )
+    return entries
+
+
+def _versions(tables: Tables) -> pl.DataFrame:
+    """`lane_id`, `step`, `policy_id` and columns of each experience version, by feedback."""
+    return tables["policies"].rename({"updated_step": "step"})
+
+
+def _told(tables: Tables) -> pl.DataFrame:
+    """`lane_id`, `step`, `feedback_id`: the feedback that a version written at `step` rests on."""
+    return (
+        _versions(tables)
+        .select(*_STEP, feedback_id="source_feedback_ids")
+        .explode("feedback_id")
+        .unique()
+        .with_columns(told=pl.lit(True))
+    )
+
+
+def _judged_lessons(tables: Tables) -> pl.DataFrame:
+    """Lessons with the outcome of their episode as it was at their step."""
+    episodes = tables["episodes"].select(
+        "lane_id", "episode_step", "outcome", step="updated_step"
+    )
+    return tables["lessons"].join(episodes, on=["lane_id", "episode_step", "step"], how="left")
+
+
+def _failed_round_teaches(tables: Tables) -> pl.DataFrame:
+    failed = tables["feedback"].filter(
+        (pl.col("source") == "verifier") & (pl.col("outcome") == "fail")
+    )
+    significant = tables["lessons"].filter(
+        pl.col("significant") & (pl.col("dropped").is_null())
+    )
+    return (
+        failed.join(significant, on=["lane_id", "feedback_id"], how="semi")
+        .join(_told(tables), on=[*_STEP, "feedback_id"], how="left")
+        .with_columns(met=pl.col("told").fill_null(False))
+    )
+
+
+def _recalling(tables: Tables) -> pl.DataFrame:
+    """Trials of lanes whose variant recalls from its memory."""
+    recalling = tables["variants"].filter(pl.col("recall_packet") == "memory")
+    lanes = tables["lanes"].join(recalling, on="variant_id", how="semi")
+    return tables["trials"].join(lanes, on="lane_id", how="semi")
+
+
+def _carried(tables: Tables) -> pl.DataFrame:
+    """Injected experiences: `lane_id`, `step`, `policy_id`, `created_step`, `updated_step`, type."""
+    return (
+        tables["packet_items"]
+        .filter((pl.col("fate") == "injected") & (pl.col("channel") == "experience"))
+        .select(*_STEP, "created_step", "updated_step", "experience_type", policy_id="item_id")
+    )
+
+
+def _next_task_recalls_failure(tables: Tables) -> pl.DataFrame:
+    """The trial before it taught a lesson of failure in the same family."""
+    taught = (
+        tables["lessons"]
+        .filter(
+            (pl.col("evidence_polarity") == "negative") & pl.col("effect").is_not_null()
+        )
+        .select("lane_id", "policy_id", learned="step")
+        .join(
+            tables["trials"].select("lane_id", "family", learned="step"),
+            on=["lane_id", "learned"],
+        )
+    )
+    return _recalled_after(_recalling(tables), taught, tables, on=["lane_id", "family", "learned"])
+
+
+def _failure_then_recall(tables: Tables) -> pl.DataFrame:
+    """As S2, for two trials in a row whatever their family, the first failed."""
+    failed = tables["trials"].filter(~pl.col("passed")).select("lane_id", learned="step")
+    taught = (
+        tables["lessons"]
+        .filter(pl.col("effect").is_not_null() & (pl.col("evidence_polarity") == "negative"))
+        .select("lane_id", "policy_id", learned="step")
+        .join(failed, on=["lane_id", "learned"], how="semi")
+    )
+    return _recalled_after(_recalling(tables), taught, tables, on=["lane_id", "learned"])
+
+
+def _recalled_after(
+    trials: pl.DataFrame, taught: pl.DataFrame, tables: Tables, on: list[str]
+) -> pl.DataFrame:
+    carried = _carried(tables).select(*_STEP, "policy_id").with_columns(carried=pl.lit(True))
+    return (
+        trials.with_columns(learned=pl.col("step") - 1)
+        .join(taught, on=on, how="inner")
+        .join(carried, on=[*_STEP, "policy_id"], how="left")
+        .group_by(_STEP)
+        .agg(met=pl.col("carried").fill_null(False).any())
+    )
+
+
+def _typed_as(tables: Tables, where: pl.Expr, expected: str) -> pl.DataFrame:
+    return (
+        _judged_lessons(tables)
+        .filter(pl.col("effect").is_not_null() & where)
+        .with_columns(met=pl.col("experience_type") == expected)
+    )
+
+
+def _prohibitions_are_avoidances(tables: Tables) -> pl.DataFrame:
+    where = (
+        (pl.col("outcome") == "fail")
+        & (pl.col("directive_sign") == "do_not")
+        & (pl.col("shape") != "preference")
+    )
+    return _typed_as(tables, where, "failure_avoidance")
+
+
+def _mismatches_are_repairs(tables: Tables) -> pl.DataFrame:
+    where = (pl.col("outcome") == "fail") & (pl.col("origin") == "check")
+    return _typed_as(tables, where, "repair_instruction")
+
+
+def _successes_are_patterns(tables: Tables) -> pl.DataFrame:
+    return _typed_as(
+        tables, (pl.col("outcome") == "pass") & (pl.col("origin") == "traces"), "success_pattern"
+    )
+
+
+def _silence_teaches_nothing(tables: Tables) -> pl.DataFrame:
+    """Failed episodes without a significant lesson leave no experience."""
+    failed = tables["episodes"].filter(pl.col("outcome") == "fail").select(
+        "lane_id", "episode_step"
+    )
+    significant = tables["lessons"].filter(pl.col("effect").is_not_null())
+    told = (
+        tables["policies"]
+        .select("lane_id", episode_step="source_episode_ids")
+        .explode("episode_step")
+        .unique()
+        .with_columns(told=pl.lit(True))
+    )
+    return (
+        failed.unique()
+        .join(significant, on=["lane_id", "episode_step"], how="anti")
+        .join(told, on=["lane_id", "episode_step"], how="left")
+        .select("lane_id", step="episode_step", met=pl.col("told").is_null())
+    )
+
+
+def _salient_failure_is_recallable(tables: Tables) -> pl.DataFrame:
+    """Salience at or above the variant's own significance threshold, evidence negative.
+
+    A lesson that only supports a validated repair is left out: that one was confirmed by a pass.
+    """
+    thresholds = tables["variants"].select("variant_id", "gate_theta_severity")
+    lanes = tables["lanes"].select("lane_id", "variant_id").join(thresholds, on="variant_id")
+    versions = _versions(tables).select(
+        *_STEP, "policy_id", "status", "skill_eligible", kind="experience_type"
+    )
+    return (
+        tables["lessons"]
+        .filter(
+            pl.col("effect").is_not_null() & (pl.col("evidence_polarity") == "negative")
+        )
+        .join(lanes, on="lane_id")
+        .filter(pl.col("salience") >= pl.col("gate_theta_severity"))
+        .join(versions, on=[*_STEP, "policy_id"], how="left")
+        .filter(pl.col("kind") != "repair_validated")
+        .with_columns(
+            met=(
+                (pl.col("status") == "active")
+                & ~pl.col("skill_eligible")
+                & pl.col("kind").is_in(_NEGATIVE_TYPES)
+            ).fill_null(False)
+        )
+    )
+
+
+def _one_trial_per_task(tables: Tables) -> pl.DataFrame:
+    return (
+        tables["trials"]
+        .group_by("lane_id", "family", "task")
+        .agg(pl.col("step").min(), met=pl.len() == 1)
+    )
+
+
+def _verifier_feedback(tables: Tables) -> pl.DataFrame:
+    return tables["feedback"].filter(pl.col("source") == "verifier")
+
+
+def _feedback_after_every_verifier(tables: Tables) -> pl.DataFrame:
+    structured = _verifier_feedback(tables).select(
+        "lane_id", step="episode_step", there=pl.lit(True)
+    )
+    return (
+        tables["trials"]
+        .filter(pl.col("reward").is_not_null())
+        .join(structured.unique(), on=_STEP, how="left")
+        .with_columns(met=pl.col("there").fill_null(False))
+    )
+
+
+def _bound_to_what_just_ended(tables: Tables) -> pl.DataFrame:
+    return _verifier_feedback(tables).with_columns(met=pl.col("episode_step") == pl.col("step"))
+
+
+def _no_boundary_phrase(tables: Tables) -> pl.DataFrame:
+    """No feedback with a boundary phrase reached the memory: asked of the texts themselves."""
+    with_phrase = tables["texts"].filter(pl.col("text").str.contains_any(["换个任务", "换个话题"]))
+    effective = tables["lessons"].filter(pl.col("effect").is_not_null())
+    reached = (
+        tables["feedback"]
+        .join(with_phrase, on="text_id", how="semi")
+        .join(effective, on=["lane_id", "feedback_id"], how="semi")
+        .select("lane_id", "feedback_id", reached=pl.lit(True))
+    )
+    return (
+        tables["feedback"]
+        .join(reached, on=["lane_id", "feedback_id"], how="left")
+        .with_columns(met=pl.col("reached").is_null())
+    )
+
+
+def _flushed_before_the_next(tables: Tables) -> pl.DataFrame:
+    """When the next task started, the episode was scored and every lesson had its fate."""
+    scored = tables["episodes"].select(
+        "lane_id", step="episode_step", updated_step="updated_step"
+    )
+    open_lessons = tables["lessons"].filter(
+        pl.col("dropped").is_null() & pl.col("effect").is_null()
+    )
+    return (
+        tables["trials"]
+        .join(_following(tables), on=_STEP, how="semi")
+        .join(scored.group_by(_STEP).agg(pl.col("updated_step").min()), on=_STEP, how="left")
+        .join(
+            open_lessons.group_by(_STEP).agg(unresolved=pl.len()), on=_STEP, how="left"
+        )
+        .with_columns(
+            met=(pl.col("updated_step") == pl.col("step")).fill_null(False)
+            & pl.col("unresolved").is_null()
+        )
+    )
+
+
+def _following(tables: Tables) -> pl.DataFrame:
+    """`lane_id`, `step` of the trials that another follows."""
+    return tables["trials"].select("lane_id", pl.col("step") - 1)
+
+
+def _just_learned_is_considered(tables: Tables) -> pl.DataFrame:
+    learned = (
+        _versions(tables)
+        .filter(pl.col("status") == "active")
+        .select("lane_id", "policy_id", learned="step")
+    )
+    considered = tables["packet_items"].select(
+        *_STEP, policy_id="item_id", considered=pl.lit(True)
+    )
+    return (
+        _recalling(tables)
+        .with_columns(learned=pl.col("step") - 1)
+        .join(learned, on=["lane_id", "learned"], how="inner")
+        .join(considered, on=[*_STEP, "policy_id"], how="left")
+        .group_by(_STEP)
+        .agg(met=pl.col("considered").fill_null(False).all())
+    )
+
+
+def _promised(tables: Tables, criterion: str) -> pl.DataFrame:
+    rows = tables["opportunities"].filter(
+        (pl.col("criterion") == criterion) & (pl.col("opportunities") > 0)
+    )
+    return rows.select(*_STEP, met=pl.col("met") == pl.col("opportunities"))
+
+
+def _negative_traces_stay_out(tables: Tables) -> pl.DataFrame:
+    sources = (
+        tables["policies"]
+        .select("lane_id", trace_id="source_trace_ids")
+        .explode("trace_id")
+        .drop_nulls()
+        .unique()
+        .with_columns(used=pl.lit(True))
+    )
+    return (
+        tables["traces"]
+        .filter(pl.col("value") < 0)
+        .join(sources, on=["lane_id", "trace_id"], how="left")
+        .select("lane_id", step="episode_step", met=pl.col("used").is_null())
+    )
+
+
+def _minimum_value_not_negative(tables: Tables) -> pl.DataFrame:
+    return (
+        tables["lanes"]
+        .join(tables["variants"].select("variant_id", "induction_min_trace_value"), on="variant_id")
+        .select(
+            "lane_id",
+            step=pl.lit(0, pl.Int32),
+            met=pl.col("induction_min_trace_value") >= 0,
+        )
+    )
+
+
+def _one_evaluation_per_task(tables: Tables) -> pl.DataFrame:
+    evaluations = (
+        _verifier_feedback(tables)
+        .filter(~pl.col("duplicate"))
+        .group_by("lane_id", step="episode_step")
+        .agg(evaluations=pl.len())
+    )
+    return (
+        tables["trials"]
+        .filter(pl.col("reward").is_not_null())
+        .join(evaluations, on=_STEP, how="left")
+        .with_columns(met=pl.col("evaluations").fill_null(0) == 1)
+    )
+
+
+def _failed_trials_are_not_repeated(tables: Tables) -> pl.DataFrame:
+    last = tables["trials"].group_by("lane_id", "family", "task").agg(last=pl.col("step").max())
+    return (
+        tables["trials"]
+        .filter(~pl.col("passed"))
+        .join(last, on=["lane_id", "family", "task"])
+        .with_columns(met=pl.col("last") == pl.col("step"))
+    )
+
+
+CRITERIA: Mapping[str, Criterion] = {
+    "S1": Criterion(
+        "a failed verifier round creates or updates a typed experience", _failed_round_teaches
+    ),
+    "S2": Criterion(
+        "the next task of the family recalls the earlier lesson of failure",
+        _next_task_recalls_failure,
+        recall=True,
+    ),
+    "T1": Criterion("a failure's prohibition becomes failure_avoidance", _prohibitions_are_avoidances),
+    "T2": Criterion("an expected/actual mismatch becomes repair_instruction", _mismatches_are_repairs),
+    "T3": Criterion("a success becomes success_pattern", _successes_are_patterns),
+    "T4": Criterion(
+        "a failure without significant feedback becomes nothing", _silence_teaches_nothing
+    ),
+    "T5": Criterion(
+        "highly salient negative feedback is recallable and not skill-eligible",
+        _salient_failure_is_recallable,
+    ),
+    "T11": Criterion(
+        "two tasks in a row: failure, then recall at turn start", _failure_then_recall, recall=True
+    ),
+    "R1": Criterion("one trial per task", _one_trial_per_task),
+    "R2": Criterion("structured feedback after every verifier", _feedback_after_every_verifier),
+    "R3": Criterion("feedback bound to the episode that just ended", _bound_to_what_just_ended),
+    "R4": Criterion("no boundary phrase in feedback reaches the memory", _no_boundary_phrase),
+    "R5": Criterion("all stages flushed before the next task", _flushed_before_the_next),
+    "R6": Criterion("the next turn start considers what was just learned", _just_learned_is_considered),
+    "C1": Criterion("feedback rows grew", lambda tables: _promised(tables, "C1")),
+    "C2": Criterion(
+        "actionable significant feedback changed an experience",
+        lambda tables: _promised(tables, "C2"),
+    ),
+    "C3": Criterion(
+        "where a relevant earlier experience exists, the packet contains one",
+        lambda tables: _promised(tables, "C3"),
+        recall=True,
+    ),
+    "N1": Criterion("not every negative trace becomes an experience", _negative_traces_stay_out),
+    "N2": Criterion("min_trace_value is not negative", _minimum_value_not_negative),
+    "N4": Criterion("one task, one evaluation", _one_evaluation_per_task),
+    "N5": Criterion("no re-run until success", _failed_trials_are_not_repeated),
+}
+
+_NO_SKILLS = "the skill stage is not built yet"
+_NO_COGNITION = "the environment cognition stage is not built yet"
+#: Criteria whose stage does not exist yet, with the reason that the report gives.
+NOT_BUILT: Mapping[str, tuple[str, str]] = {
+    "S3": ("avoidance alone makes no skill", _NO_SKILLS),
+    "S4": ("after a success a skill forms, with the avoidance merged in", _NO_SKILLS),
+    "S5": ("two experiences of one domain form a cognition", _NO_COGNITION),
+    "T6": ("avoidance only: no-success-anchor", _NO_SKILLS),
+    "T7": ("success and avoidance: a skill with the Avoid", _NO_SKILLS),
+    "T8": ("a skill and its source recalled together: the source is dropped", _NO_SKILLS),
+    "T9": ("source newer than the skill: only the new guidance", _NO_SKILLS),
+    "T10": ("two SEC 13F experiences form a cognition", _NO_COGNITION),
+    "N3": ("no skill from avoidance alone", _NO_SKILLS),
+}
