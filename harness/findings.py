@@ -1,0 +1,16 @@
+"""What is odd in a folder of the user's: said, never mended in silence."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, order=True)
+class Finding:
+    """`error`: something cannot be used; `warning`: it was used, with care; `note`: good to know."""
+
+    path: str
+    severity: Literal["error", "warning", "note"]
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.path}: {self.message}"
