@@ -1,0 +1,123 @@
+"""The lexicon: what feedback says, by cue, as data in English and Chinese (section 4.2)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from memos_flow.schemas.vocabulary import SHAPES
+
+#: A word boundary that Han characters are too: the ASCII one.
+_EDGE = r"(?-u:\b)"
+
+
+class LexiconError(ValueError):
+    """The lexicon is not what it should be: the key, what was found and what was expected."""
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """One fused pattern per cue, over lower-case text."""
+
+    cues: Mapping[str, str]
+    rewrites: tuple[tuple[str, str], ...]
+    separators: str
+    boilerplate: str
+    clause_characters: int
+    boundary_phrases: tuple[str, ...]
+    confidence: Mapping[str, tuple[float, float]]
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
+        """From the files of the lexicon by name: `cues`, `quarantine`, `confidence`.
+
+        Raises LexiconError naming the key.
+        """
+        cues = _section(mapping, "cues")
+        quarantine = _section(mapping, "quarantine")
+        clause = _section(cues, "clause", "cues")
+        named = {
+            **{name: cues.get(name) for name in _CUES},
+            **{name: quarantine.get(name) for name in _QUARANTINE},
+        }
+        return cls(
+            cues={name: _pattern(name, value) for name, value in named.items()},
+            rewrites=tuple(
+                (str(rule["find"]), str(rule["by"])) for rule in _list(cues, "rewrites")
+            ),
+            separators="|".join(_strings(clause, "separators")),
+            boilerplate="|".join(_strings(clause, "boilerplate")),
+            clause_characters=_whole(clause, "max_characters"),
+            boundary_phrases=tuple(_strings(quarantine, "task_boundary")),
+            confidence=_confidence(_section(mapping, "confidence")),
+        )
+
+
+_CUES = (
+    "confusion",
+    "prefer",
+    "correct",
+    "must",
+    "forbid",
+    "imperative",
+    "once",
+    "own_plan",
+    "fault",
+    "bare_fault",
+    "praise",
+    "worked",
+    "fact",
+    "retraction",
+    "hedge",
+    "empty_words",
+)
+_QUARANTINE = ("injection", "tampering", "secret")
+
+
+def _pattern(name: str, value: Any) -> str:
+    """One alternation: English items between ASCII word boundaries, the others anywhere."""
+    if not isinstance(value, Mapping) or not set(value) <= {"en", "zh", "any"}:
+        raise LexiconError(f"{name}: found {value!r}, expected lists under en, zh or any")
+    parts = []
+    if value.get("en"):
+        words = "|".join(_strings(value, "en"))
+        # An item that ends in a sign (what i needed:) has no word boundary behind it.
+        parts.append(f"{_EDGE}(?:{words})(?:{_EDGE}|$)" if name != "worked" else f"{_EDGE}(?:{words})")
+    parts += [item for key in ("zh", "any") if value.get(key) for item in _strings(value, key)]
+    return "|".join(parts)
+
+
+def _section(mapping: Mapping[str, Any], key: str, above: str = "lexicon") -> Mapping[str, Any]:
+    value = mapping.get(key)
+    if not isinstance(value, Mapping):
+        raise LexiconError(f"{above}.{key}: found {value!r}, expected a mapping")
+    return value
+
+
+def _list(mapping: Mapping[str, Any], key: str) -> list[Any]:
+    value = mapping.get(key)
+    if not isinstance(value, list):
+        raise LexiconError(f"{key}: found {value!r}, expected a list")
+    return value
+
+
+def _strings(mapping: Mapping[str, Any], key: str) -> list[str]:
+    items = _list(mapping, key)
+    wrong = [item for item in items if not isinstance(item, str)]
+    if wrong:
+        raise LexiconError(f"{key}: found {wrong[0]!r}, expected a text; quote words such as 'no'")
+    return items
+
+
+def _whole(mapping: Mapping[str, Any], key: str) -> int:
+    value = mapping.get(key)
+    if not isinstance(value, int) or value < 1:
+        raise LexiconError(f"{key}: found {value!r}, expected a number of characters")
+    return value
+
+
+def _confidence(mapping: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    if set(mapping) != set(SHAPES):
+        raise LexiconError(f"confidence: found {sorted(mapping)}, expected {sorted(SHAPES)}")
+    return {
+        shape: (float(mapping[shape]["firm"]), float(mapping[shape]["soft"])) for shape in SHAPES
+    }
