@@ -20,6 +20,7 @@ class InputError(MemosFlowError):
         expected: str | None = None,
         hint: str | None = None,
     ) -> None:
+        self.path = path
         where = f"{path}: {field}" if field else f"{path}"
         parts = [f"{where}: {problem}"]
         if found is not None:

@@ -259,14 +259,17 @@ def _silence_teaches_nothing(tables: Tables) -> pl.DataFrame:
 
 
 def _salient_failure_is_recallable(tables: Tables) -> pl.DataFrame:
-    """Salience at or above the variant's own significance threshold, evidence negative.
+    """Negative evidence, salient by the variant's severity threshold, and of an experience that is
+    sure enough to be active by the variant's own confidence threshold.
 
     A lesson that only supports a validated repair is left out: that one was confirmed by a pass.
     """
-    thresholds = tables["variants"].select("variant_id", "gate_theta_severity")
+    thresholds = tables["variants"].select(
+        "variant_id", "gate_theta_severity", "draft_active_confidence"
+    )
     lanes = tables["lanes"].select("lane_id", "variant_id").join(thresholds, on="variant_id")
     versions = _versions(tables).select(
-        *_STEP, "policy_id", "status", "skill_eligible", kind="experience_type"
+        *_STEP, "policy_id", "status", "skill_eligible", "confidence", kind="experience_type"
     )
     return (
         tables["lessons"]
@@ -276,7 +279,10 @@ def _salient_failure_is_recallable(tables: Tables) -> pl.DataFrame:
         .join(lanes, on="lane_id")
         .filter(pl.col("salience") >= pl.col("gate_theta_severity"))
         .join(versions, on=[*_STEP, "policy_id"], how="left")
-        .filter(pl.col("kind") != "repair_validated")
+        .filter(
+            (pl.col("kind") != "repair_validated")
+            & (pl.col("confidence") >= pl.col("draft_active_confidence"))
+        )
         .with_columns(
             met=(
                 (pl.col("status") == "active")

@@ -1,0 +1,125 @@
+"""A run and its folder: `tables/`, `config.yaml`, `summary.json`, `acceptance.json`."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from omegaconf import DictConfig, OmegaConf
+
+from harness.canonical import table_hashes
+from harness.configuration import difference, stored_yaml, variants_frame
+from harness.embedders import embedder_from
+from harness.errors import ConfigurationError, StoreError
+from harness.lexicons import load_lexicon
+from harness.loop import Mind, Plan, run
+from harness.resources import CONF
+from harness.sources import load_recording
+from harness.store import Store
+from memos_flow.library import Library
+from memos_flow.schemas import TABLES
+from memos_flow.wording import Wording
+from reports.acceptance import acceptance
+from reports.summary import summary
+
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "scope": ("family", "shared"),
+    "order": ("sequential", "interleaved"),
+    "format": ("text", "json"),
+}
+
+
+def execute(config: DictConfig) -> dict[str, pl.DataFrame]:
+    """Run what the configuration says, or what is left of it; returns the tables of the run.
+
+    Raises StoreError where the folder holds a run of another configuration.
+    """
+    check_choices(config)
+    variants = variants_frame(config)
+    recording = load_recording(config)
+    folder = Path(config.output)
+    _claim(folder, stored_yaml(config))
+    store = Store.open(str(folder / "tables"))
+    plan = Plan(
+        recording=recording,
+        variants=variants,
+        seeds=config.seeds,
+        scope=config.scope,
+        order=config.order,
+        strict=config.checks.strict,
+    )
+    seconds = run(plan, mind_of(config), store)
+    tables = read_tables(folder)
+    write_json(folder / "summary.json", summary(tables, table_hashes(store), seconds))
+    entries = acceptance(tables, config.acceptance.recall_rate)
+    write_json(folder / "acceptance.json", {"criteria": entries})
+    return tables
+
+
+def check_choices(config: DictConfig) -> None:
+    """Raises ConfigurationError for a run-level value that is not understood."""
+    for key, choices in _CHOICES.items():
+        if config[key] not in choices:
+            raise ConfigurationError(f"{key}: found {config[key]!r}, expected one of {[*choices]}")
+    if not isinstance(config.seeds, int) or isinstance(config.seeds, bool) or config.seeds < 1:
+        raise ConfigurationError(f"seeds: found {config.seeds!r}, expected a whole number above 0")
+    rate = config.acceptance.recall_rate
+    if not isinstance(rate, int | float) or not 0 <= rate <= 1:
+        raise ConfigurationError(f"acceptance.recall_rate: found {rate!r}, expected 0 to 1")
+    if not isinstance(config.checks.strict, bool):
+        raise ConfigurationError(
+            f"checks.strict: found {config.checks.strict!r}, expected true or false"
+        )
+
+
+def mind_of(config: DictConfig) -> Mind:
+    """What the memory understands texts with, as configured."""
+    embedder = embedder_from(_mapping(config.embedder))
+    return Mind(
+        library=Library(embedder.embed, load_lexicon(CONF / "lexicon")),
+        wording=Wording.from_mapping(_mapping(config.wording)),
+        domains=_mapping(config.domains),
+    )
+
+
+def read_tables(folder: Path) -> dict[str, pl.DataFrame]:
+    """Every table of a run folder; raises StoreError where there is none."""
+    if not (folder / "tables").is_dir():
+        raise StoreError(f"{folder}: no run here; expected a folder written by memos-flow run")
+    store = Store.open(str(folder / "tables"))
+    commits = store.commits()
+    return {name: store.read(name, commits) for name in TABLES}
+
+
+def write_json(path: Path, content: Any) -> None:
+    """The file appears as a whole or not at all."""
+    written = path.with_suffix(f"{path.suffix}.part")
+    written.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(written, path)
+
+
+def _claim(folder: Path, current: str) -> None:
+    """The folder belongs to this configuration from now on."""
+    stored = folder / "config.yaml"
+    if stored.is_file():
+        differing = difference(stored.read_text(encoding="utf-8"), current)
+        if differing:
+            raise StoreError(
+                f"{folder}: holds a run of another configuration ({'; '.join(differing)}). "
+                "Choose another folder with output=DIR, or remove this one"
+            )
+        return
+    if folder.exists() and any(folder.iterdir()):
+        raise StoreError(f"{folder}: not empty and not a run folder; choose output=DIR")
+    folder.mkdir(parents=True, exist_ok=True)
+    written = stored.with_suffix(".part")
+    written.write_text(current, encoding="utf-8")
+    os.replace(written, stored)
+
+
+def _mapping(config: DictConfig) -> dict[str, Any]:
+    content = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(content, dict)
+    return {str(key): value for key, value in content.items()}
