@@ -231,7 +231,9 @@ _EXPECTED_NAME = re.compile(
     r"(?i)(?:^|[_\W])(?:gt|expected|expect|exp|ground_truth|truth|oracle|reference|ref|golden|gold|"
     r"target|want|solution|correct)(?:$|[_\W\d])"
 )
-_LITERAL = re.compile(r"^\s*(?:[-\d.]+|['\"].*['\"]|None|True|False|[\[({].*[\])}]|[A-Z][A-Z0-9_]+)\s*$")
+_LITERAL = re.compile(
+    r"^\s*(?:[-\d.]+|['\"].*['\"]|None|True|False|[\[({].*[\])}]|[A-Z][A-Z0-9_]+)\s*$"
+)
 
 
 def _sides(source: str) -> _Sides:
@@ -254,11 +256,19 @@ def _operands(source: str, lines: list[str]) -> Iterator[Difference]:
     shown = next((line for line in lines if re.search(r"(?:^|: )assert ", line)), "")
     shown = shown[shown.find("assert ") :]
     distance = next(
-        (m for line in lines if (m := re.search(r"abs\(\(+(-?[\d.e+]+) - \(?(-?[\d.e+]+)\)+", line))),
+        (
+            m
+            for line in lines
+            if (m := re.search(r"abs\(\(+(-?[\d.e+]+) - \(?(-?[\d.e+]+)\)+", line))
+        ),
         None,
     )
     close = next(
-        (m for line in lines if (m := re.search(r"False = (?:is)?close\((-?[\d.]+), (-?[\d.]+)", line))),
+        (
+            m
+            for line in lines
+            if (m := re.search(r"False = (?:is)?close\((-?[\d.]+), (-?[\d.]+)", line))
+        ),
         None,
     )
     numbers = distance or close
@@ -286,7 +296,9 @@ def _operands(source: str, lines: list[str]) -> Iterator[Difference]:
         yield Difference("value_mismatch", _subscripts(member.group(1)))
         return
     absent = re.match(r"assert ['\"]([^'\"]+)['\"] in (\{|dict_keys|\[)", shown)
-    if absent and re.search(r"(?i) in .*(?:keys|columns|fields|header|names|answer|data|result)", source):
+    if absent and re.search(
+        r"(?i) in .*(?:keys|columns|fields|header|names|answer|data|result)", source
+    ):
         yield Difference("missing_field", _joined(sides.field or "", absent.group(1)))
         return
     if "exists()" in shown or any("exists()" in line and "False =" in line for line in lines):
@@ -305,14 +317,14 @@ def _operands(source: str, lines: list[str]) -> Iterator[Difference]:
 
 def _order_in(arguments: str) -> bool | None:
     """Whether the first of `a - b` or `a, b` is the answer's value."""
-    first, _, second = re.sub(r"\)+.*$", "", arguments).partition(" - " if " - " in arguments else ",")
+    first, _, second = re.sub(r"\)+.*$", "", arguments).partition(
+        " - " if " - " in arguments else ","
+    )
     expected = [bool(_EXPECTED_NAME.search(side)) for side in (first, second)]
     return None if expected[0] == expected[1] else expected[1]
 
 
-def _values(
-    left: Any, right: Any, field: str | None, left_is_actual: bool | None
-) -> Difference:
+def _values(left: Any, right: Any, field: str | None, left_is_actual: bool | None) -> Difference:
     """Two unequal values; without knowing which was expected they are not told."""
     numbers = [_number(value) for value in (left, right)]
     both = None not in numbers
@@ -461,7 +473,9 @@ def _parsed(text: str) -> Any:
 def _cleaned(field: str) -> str | None:
     """The field without quotes and filler; null where what is left names nothing."""
     field = field.strip(" '\"`:,.=")
-    field = re.sub(r"(?i)^(?:the|a|an|value of|column|field|key|cell|sheet|unexpected)\s+", "", field)
+    field = re.sub(
+        r"(?i)^(?:the|a|an|value of|column|field|key|cell|sheet|unexpected)\s+", "", field
+    )
     field = re.sub(r"(?i)\s+(?:column|field|key|cell|value)$", "", field.strip(" '\"`"))
     field = field.strip(" '\"`")
     if not field or len(field) > 80 or len(field.split()) > 5:
@@ -475,39 +489,105 @@ _SENTENCES = [
     _Form(re.compile(pattern), kind)
     for pattern, kind in [
         (r"(?i)^row \d+ col(?:umn)? (?P<field>\d+): (?:text|numeric|value|type) mismatch", None),
-        (r"(?i)numeric mismatch:? (?P<left>-?[\d.,e+]+) vs (?P<right>-?[\d.,e+]+)", "numeric_deviation"),
-        (rf"(?i)(?:string|text|value) mismatch:? (?P<left>{_VALUE}) vs (?P<right>{_VALUE})", "value_mismatch"),
+        (
+            r"(?i)numeric mismatch:? (?P<left>-?[\d.,e+]+) vs (?P<right>-?[\d.,e+]+)",
+            "numeric_deviation",
+        ),
+        (
+            rf"(?i)(?:string|text|value) mismatch:? (?P<left>{_VALUE}) vs (?P<right>{_VALUE})",
+            "value_mismatch",
+        ),
         (r"(?i)type mismatch", "type_mismatch"),
-        (r"(?i)(?:missing (?:required )?output(?: file)?|output (?:file |workbook )?(?:is )?missing):? *(?:\S*/)?(?P<field>[\w.-]+\.\w+)?", "missing_output"),
-        (r"(?i)(?:\S*/)?(?P<field>[\w.-]+\.\w{2,5}) (?:was |is )?(?:not found|does not exist|not created|missing)\b", "missing_output"),
-        (r"(?i)(?:output|result)s? file .*(?:not found|does not exist|missing|should exist)", "missing_output"),
-        (rf"(?i)missing (?:required |expected )?(?:field|key|column|header|sheet|section|defined name)s?:? *{_QUOTED}", "missing_field"),
-        (r"(?i)missing (?:required |expected )?(?:field|key|column|header|sheet|section|defined name)s?:? +(?P<field>[A-Za-z_][\w.+]*)", "missing_field"),
+        (
+            r"(?i)(?:missing (?:required )?output(?: file)?|output (?:file |workbook )?(?:is )?missing):? *(?:\S*/)?(?P<field>[\w.-]+\.\w+)?",
+            "missing_output",
+        ),
+        (
+            r"(?i)(?:\S*/)?(?P<field>[\w.-]+\.\w{2,5}) (?:was |is )?(?:not found|does not exist|not created|missing)\b",
+            "missing_output",
+        ),
+        (
+            r"(?i)(?:output|result)s? file .*(?:not found|does not exist|missing|should exist)",
+            "missing_output",
+        ),
+        (
+            rf"(?i)missing (?:required |expected )?(?:field|key|column|header|sheet|section|defined name)s?:? *{_QUOTED}",
+            "missing_field",
+        ),
+        (
+            r"(?i)missing (?:required |expected )?(?:field|key|column|header|sheet|section|defined name)s?:? +(?P<field>[A-Za-z_][\w.+]*)",
+            "missing_field",
+        ),
         (r"(?i)\bmissing (?P<field>[A-Za-z_]\w*) (?:column|field|key|sheet)\b", "missing_field"),
-        (rf"(?i)(?:field|key|column|sheet|section) {_QUOTED} (?:is |was )?(?:missing|not found|absent)", "missing_field"),
+        (
+            rf"(?i)(?:field|key|column|sheet|section) {_QUOTED} (?:is |was )?(?:missing|not found|absent)",
+            "missing_field",
+        ),
         (rf"(?i)is missing (?:required )?(?:field|key|column|section) {_QUOTED}", "missing_field"),
-        (rf"(?i)(?:unexpected|extra|additional) (?:field|key|column)s?:? *{_QUOTED}", "unexpected_field"),
-        (rf"(?i)(?P<field>[A-Za-z][\w ./!-]*?) mismatch(?: \([^)]*\))?: *(?:got|actual) *[=:]? *(?P<actual>{_VALUE}),? *(?:but )?(?:expected|vs) *[=:]? *(?P<expected>{_VALUE})", None),
-        (rf"(?i)(?P<field>[A-Za-z][\w ./!-]*?) mismatch(?: \([^)]*\))?: *expected *[=:]? *(?P<expected>{_VALUE}),? *(?:but )?(?:got|found|actual|was) *[=:]? *(?P<actual>{_VALUE})", None),
-        (rf"(?i)(?P<field>[A-Za-z][\w ./!-]*?) mismatch: *actual=(?P<actual>{_VALUE}),? *expected=(?P<expected>{_VALUE})", None),
-        (rf"(?i)expected (?P<field>[A-Z]{{1,3}}\d+)=(?P<expected>{_VALUE}),? (?:but )?got (?P<actual>{_VALUE})", None),
-        (rf"(?i)(?P<field>[A-Za-z][\w ./!-]*?)[:]? (?:was |is )?(?:incorrect|wrong|not updated correctly|does not match)?:? *\bexpected (?P<expected>{_VALUE}),? (?:but )?(?:got|found|was|actual) *[=:]? *(?P<actual>{_VALUE})", None),
-        (rf"(?i)^expected (?P<expected>{_VALUE}),? (?:but )?(?:got|found|was|actual) *[=:]? *(?P<actual>{_VALUE})", None),
-        (rf"(?i)(?P<field>[A-Za-z][\w ./!-]*?): *(?:got|actual) *[=:]? *(?P<actual>{_VALUE}),? *(?:but )?expected *[=:]? *(?P<expected>{_VALUE})", None),
+        (
+            rf"(?i)(?:unexpected|extra|additional) (?:field|key|column)s?:? *{_QUOTED}",
+            "unexpected_field",
+        ),
+        (
+            rf"(?i)(?P<field>[A-Za-z][\w ./!-]*?) mismatch(?: \([^)]*\))?: *(?:got|actual) *[=:]? *(?P<actual>{_VALUE}),? *(?:but )?(?:expected|vs) *[=:]? *(?P<expected>{_VALUE})",
+            None,
+        ),
+        (
+            rf"(?i)(?P<field>[A-Za-z][\w ./!-]*?) mismatch(?: \([^)]*\))?: *expected *[=:]? *(?P<expected>{_VALUE}),? *(?:but )?(?:got|found|actual|was) *[=:]? *(?P<actual>{_VALUE})",
+            None,
+        ),
+        (
+            rf"(?i)(?P<field>[A-Za-z][\w ./!-]*?) mismatch: *actual=(?P<actual>{_VALUE}),? *expected=(?P<expected>{_VALUE})",
+            None,
+        ),
+        (
+            rf"(?i)expected (?P<field>[A-Z]{{1,3}}\d+)=(?P<expected>{_VALUE}),? (?:but )?got (?P<actual>{_VALUE})",
+            None,
+        ),
+        (
+            rf"(?i)(?P<field>[A-Za-z][\w ./!-]*?)[:]? (?:was |is )?(?:incorrect|wrong|not updated correctly|does not match)?:? *\bexpected (?P<expected>{_VALUE}),? (?:but )?(?:got|found|was|actual) *[=:]? *(?P<actual>{_VALUE})",
+            None,
+        ),
+        (
+            rf"(?i)^expected (?P<expected>{_VALUE}),? (?:but )?(?:got|found|was|actual) *[=:]? *(?P<actual>{_VALUE})",
+            None,
+        ),
+        (
+            rf"(?i)(?P<field>[A-Za-z][\w ./!-]*?): *(?:got|actual) *[=:]? *(?P<actual>{_VALUE}),? *(?:but )?expected *[=:]? *(?P<expected>{_VALUE})",
+            None,
+        ),
         (rf"(?i)(?P<field>[A-Za-z][\w ]*?) should be {_VALUE}, got {_VALUE}", "value_mismatch"),
-        (r"(?i)^expected >= ?(?P<expected>\d+) (?P<field>[\w ]+?), got (?P<actual>\d+)", "numeric_deviation"),
-        (rf"(?i)(?P<field>[A-Za-z][\w ./!-]*?) mismatch:? (?P<left>{_VALUE}) vs (?P<right>{_VALUE})", None),
+        (
+            r"(?i)^expected >= ?(?P<expected>\d+) (?P<field>[\w ]+?), got (?P<actual>\d+)",
+            "numeric_deviation",
+        ),
+        (
+            rf"(?i)(?P<field>[A-Za-z][\w ./!-]*?) mismatch:? (?P<left>{_VALUE}) vs (?P<right>{_VALUE})",
+            None,
+        ),
         (rf"(?i)^no [\w ]+ found in {_QUOTED}", "missing_field"),
-        (r"(?i)^(?P<field>[\w -]+?) (?:cell )?is (?:missing|empty)(?: \([^)]*\))?\.?$", "missing_field"),
+        (
+            r"(?i)^(?P<field>[\w -]+?) (?:cell )?is (?:missing|empty)(?: \([^)]*\))?\.?$",
+            "missing_field",
+        ),
         (r"(?i)^[\w -]+? is missing (?P<field>[\w -]+?)\.?$", "missing_field"),
         (r"(?i)^row \d+ \((?P<field>[\w -]+)\) should exist", "missing_field"),
         (r"^(?P<field>[\w #&().-]+![A-Z]{1,3}\d+) (?:\w+ )?mismatch", "value_mismatch"),
         (r"^(?P<field>[A-Z]\w* (?:row \d+|[A-Z]{1,2}\d+)) should", "value_mismatch"),
-        (r"(?i)\b(?:wrong|incorrect|invalid) order\b|\border (?:mismatch|is wrong|differs)\b|\bmust be (?:sorted|ordered)\b|\bnot (?:sorted|in order)\b", "order"),
+        (
+            r"(?i)\b(?:wrong|incorrect|invalid) order\b|\border (?:mismatch|is wrong|differs)\b|\bmust be (?:sorted|ordered)\b|\bnot (?:sorted|in order)\b",
+            "order",
+        ),
         (r"(?i)^(?P<field>[\w #&().-]+![A-Z]{1,3}\d+) (?:must|should) be", "value_mismatch"),
-        (r"(?i)(?P<field>[\w #&().-]+![A-Z]{1,3}\d+) (?:formula )?is missing token", "value_mismatch"),
+        (
+            r"(?i)(?P<field>[\w #&().-]+![A-Z]{1,3}\d+) (?:formula )?is missing token",
+            "value_mismatch",
+        ),
         (r"(?i)^unexpected change at (?P<field>[\w ]+![A-Z]{1,3}\d+)", "value_mismatch"),
-        (r"(?i)(?:not valid|invalid) json|cannot (?:be )?(?:read|opened|parsed?)|corrupt", "unreadable_output"),
+        (
+            r"(?i)(?:not valid|invalid) json|cannot (?:be )?(?:read|opened|parsed?)|corrupt",
+            "unreadable_output",
+        ),
         (r"(?i)timed? ?out", "timeout"),
     ]
 ]

@@ -118,7 +118,9 @@ def stored_yaml(config: DictConfig) -> str:
 def difference(stored: str, current: str) -> list[str]:
     """The keys in which two stored configurations differ, with both values; what has no effect on
     results is left out."""
-    one, other = (_leaves(OmegaConf.to_container(OmegaConf.create(text))) for text in (stored, current))
+    one, other = (
+        _leaves(OmegaConf.to_container(OmegaConf.create(text))) for text in (stored, current)
+    )
     return [
         f"{key}: {one.get(key, 'absent')!r} there, {other.get(key, 'absent')!r} here"
         for key in sorted({*one, *other})
@@ -129,8 +131,7 @@ def difference(stored: str, current: str) -> list[str]:
 def _composed(overrides: Sequence[str]) -> DictConfig:
     GlobalHydra.instance().clear()
     with initialize_config_dir(config_dir=str(CONF), version_base="1.3"):
-        config = compose(config_name="config", overrides=list(overrides))
-    return config
+        return compose(config_name="config", overrides=list(overrides))
 
 
 def _groups() -> set[str]:
@@ -144,7 +145,9 @@ def _key(override: Override) -> str:
 def _plain(override: Override) -> str:
     """The override without `+`: whether a key exists is decided here, not by its sign."""
     if override.is_delete():
-        raise ConfigurationError(f"{override.input_line}: keys cannot be removed; set another value")
+        raise ConfigurationError(
+            f"{override.input_line}: keys cannot be removed; set another value"
+        )
     return str(override.input_line).lstrip("+")
 
 
@@ -173,9 +176,7 @@ def _known_keys(config: DictConfig) -> list[str]:
 def _check_key(override: Override, known: Sequence[str]) -> None:
     key = _key(override)
     if key not in known:
-        raise ConfigurationError(
-            f"{override.input_line}: no key {key!r}" + _suggestion(key, known)
-        )
+        raise ConfigurationError(f"{override.input_line}: no key {key!r}" + _suggestion(key, known))
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:
@@ -188,7 +189,7 @@ def _dotted(node: Any, prefix: str = "") -> list[str]:
         return []
     keys = []
     for key in node:
-        name = f"{prefix}{key}"
+        name = f"{prefix}{key!s}"
         missing = OmegaConf.is_missing(node, key)
         keys += [name, *([] if missing else _dotted(node._get_node(key), f"{name}."))]
     return keys
@@ -227,23 +228,19 @@ def _value(name: str, column: dy.Column, row: Mapping[str, Any]) -> Any:
         isinstance(value, bool) == isinstance(column, dy.Bool)
     )
     if not right_type or not _in_range(column, value):
-        raise ConfigurationError(
-            f"{_dotted_name(name)}: found {value!r}, expected {allowed}"
-        )
+        raise ConfigurationError(f"{_dotted_name(name)}: found {value!r}, expected {allowed}")
     return float(value) if isinstance(column, dy.Float64) else value
 
 
 def _in_range(column: dy.Column, value: Any) -> bool:
     if isinstance(column, dy.Enum):
         return value in column.categories
-    bounds = (
-        ("min", lambda bound: value >= bound),
-        ("max", lambda bound: value <= bound),
-        ("min_exclusive", lambda bound: value > bound),
-    )
-    return all(
-        getattr(column, name, None) is None or holds(getattr(column, name))
-        for name, holds in bounds
+    at_least, at_most = getattr(column, "min", None), getattr(column, "max", None)
+    above = getattr(column, "min_exclusive", None)
+    return bool(
+        (at_least is None or value >= at_least)
+        and (at_most is None or value <= at_most)
+        and (above is None or value > above)
     )
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """`error`: something cannot be used; `warning`: it was used, with care; `note`: good to know."""
+    """`error`: cannot be used; `warning`: was used, with care; `note`: good to know."""
 
     path: str
     severity: Literal["error", "warning", "note"]

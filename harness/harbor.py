@@ -102,7 +102,7 @@ def load_harbor(
 
 
 def trial_folders(root: Path) -> list[Path]:
-    """Every trial folder below `root` (or `root` itself), sorted; a trial holds no further trial."""
+    """Every trial folder below `root` (or `root` itself), sorted; trials are not nested."""
     if not root.is_dir():
         raise InputError(root, "no such folder", expected="a folder of recorded trials")
     found: list[Path] = []
@@ -215,9 +215,7 @@ def _task_name(trial: _Trial, folder: str, known: set[str]) -> str:
     return names[0] if names else short
 
 
-def _family_name(
-    trial: _Trial, task: str, parents: Sequence[str], known: Families | None
-) -> str:
+def _family_name(trial: _Trial, task: str, parents: Sequence[str], known: Families | None) -> str:
     source = trial.result.get("source") or _at(trial.result, "config", "task", "source")
     source = source if isinstance(source, str) and source else None
     if known is None:
@@ -311,7 +309,9 @@ def _reward(trial: _Trial) -> float | None:
 def _of_rewards(rewards: Any) -> float | None:
     if not isinstance(rewards, dict):
         return _finite(rewards)
-    values = {key: number for key, value in rewards.items() if (number := _finite(value)) is not None}
+    values = {
+        key: number for key, value in rewards.items() if (number := _finite(value)) is not None
+    }
     if "reward" in values:
         return values["reward"]
     if len(values) == 1:
@@ -371,7 +371,7 @@ def _recording(kept: list[_Placed], known: Families | None, findings: list[Findi
         trajectories=_frame(Trajectories, trajectories),
         texts=pl.concat([people.texts, texts_frame(texts)]).unique("text_id").sort("text_id"),
         feedback=people.feedback,
-        findings=sorted(set([*people.findings, *findings])),
+        findings=sorted({*people.findings, *findings}),
     )
 
 
@@ -525,14 +525,12 @@ def _check_row(
 
 
 def check_key(name: str) -> str:
-    """The check's name without its file, class, parameters and numbers: the same check elsewhere."""
+    """The name without file, class, parameters and numbers: the same check elsewhere."""
     bare = re.sub(r"\[.*\]$", "", name.split("::")[-1].rsplit(".", 1)[-1].strip().lower())
     return re.sub(r"_{2,}", "_", re.sub(r"\d+", "", bare)).strip("_") or name.lower()
 
 
-def _oddities(
-    placed: _Placed, rows: list[dict[str, Any]], outcome: Outcome
-) -> Iterable[Finding]:
+def _oddities(placed: _Placed, rows: list[dict[str, Any]], outcome: Outcome) -> Iterable[Finding]:
     """What a reader of this recording should know about the trial."""
     trial = placed.trial
     if outcome.crashed or any(row["suspect"] for row in rows):

@@ -9,7 +9,7 @@ from memos_flow.lexicon import Lexicon, LexiconError
 
 
 def load_lexicon(folder: Path) -> Lexicon:
-    """The lexicon of the YAML files in `folder`; raises ConfigurationError naming folder and key."""
+    """The lexicon of the YAML files in `folder`; ConfigurationError names folder and key."""
     try:
         return Lexicon.from_mapping(
             {

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import polars as pl
 
@@ -65,7 +64,9 @@ def run(plan: Plan, mind: Mind, store: Store, shard: int = 0) -> float:
     if SETUP_STEP not in done:
         setup = {"arms": recording.arms, "tasks": tasks, "variants": plan.variants, "lanes": lanes}
         store.commit({**setup, **library.drain()}, shard=shard, step=SETUP_STEP, lanes=lanes.height)
-    memory = _remembered(store, library, shard) if any(step >= 0 for step in done) else Memory.empty()
+    memory = (
+        _remembered(store, library, shard) if any(step >= 0 for step in done) else Memory.empty()
+    )
     world = Replay(recording, lanes, itinerary)
     steps = sorted(set(itinerary["step"]) - set(done))
     for step in progress(steps, total=len(steps), description="steps"):
@@ -113,18 +114,22 @@ def _settings(lanes: pl.DataFrame, variants: pl.DataFrame, arms: pl.DataFrame) -
     )
 
 
-def _tagged(
-    recording: Recording, library: Library, domains: Mapping[str, Terms]
-) -> pl.DataFrame:
+def _tagged(recording: Recording, library: Library, domains: Mapping[str, Terms]) -> pl.DataFrame:
     """The tasks with the domain and tool that their own text tells."""
     texts = library.texts.join(
         recording.tasks.lazy().select(text_id="query_text_id").unique(), on="text_id", how="semi"
     )
     tags = tagged(texts, domains).collect(engine="in-memory")
-    return recording.tasks.drop("domain", "tool").join(
-        tags.rename({"text_id": "query_text_id"}), on="query_text_id", how="left",
-        maintain_order="left",
-    ).select(recording.tasks.columns)
+    return (
+        recording.tasks.drop("domain", "tool")
+        .join(
+            tags.rename({"text_id": "query_text_id"}),
+            on="query_text_id",
+            how="left",
+            maintain_order="left",
+        )
+        .select(recording.tasks.columns)
+    )
 
 
 def _check_strictly(tables: Mapping[str, pl.DataFrame], library: Library) -> None:

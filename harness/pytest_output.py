@@ -130,6 +130,4 @@ def _closing_counts(lines: list[str]) -> dict[str, int]:
     closing = [line for line in lines if _CLOSING.match(line.strip())]
     if not closing:
         return {}
-    return {
-        word.rstrip("s"): int(number) for number, word in _COUNTS.findall(closing[-1])
-    }
+    return {word.rstrip("s"): int(number) for number, word in _COUNTS.findall(closing[-1])}

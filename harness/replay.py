@@ -36,10 +36,12 @@ class Replay:
         )
         ids = trials.select("execution_id").unique()
         return World(
-            trials=trials,
-            executions=_of(self._executions, ids, Executions.column_names()),
-            checks=_of(self._recording.checks, ids, Checks.column_names()),
-            trajectories=_of(self._recording.trajectories, ids, Trajectories.column_names()),
+            trials=Trials.cast(trials),
+            executions=Executions.cast(_of(self._executions, ids, Executions.primary_key())),
+            checks=Checks.cast(_of(self._recording.checks, ids, Checks.primary_key())),
+            trajectories=Trajectories.cast(
+                _of(self._recording.trajectories, ids, Trajectories.primary_key())
+            ),
             remarks=self._remarks(starts),
         )
 
@@ -73,8 +75,8 @@ class Replay:
         )
 
 
-def _of(frame: pl.DataFrame, ids: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
-    return frame.join(ids, on="execution_id", how="semi").select(columns).sort(columns[:2])
+def _of(frame: pl.DataFrame, ids: pl.DataFrame, key: list[str]) -> pl.DataFrame:
+    return frame.join(ids, on="execution_id", how="semi").sort(key)
 
 
 def _not_run(recording: Recording, executions: pl.DataFrame) -> pl.DataFrame:
@@ -92,8 +94,7 @@ def _not_run(recording: Recording, executions: pl.DataFrame) -> pl.DataFrame:
             status=pl.lit("not_run"),
             has_verifier_output=pl.lit(False),
             verifier_suspect=pl.lit(False),
-        )
-        .select(
+        ).select(
             *(
                 pl.col(name) if name in _GIVEN else pl.lit(None, dtype).alias(name)
                 for name, dtype in executions.schema.items()

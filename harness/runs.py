@@ -1,7 +1,6 @@
 """A run and its folder: `tables/`, `config.yaml`, `summary.json`, `acceptance.json`."""
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -97,7 +96,7 @@ def write_json(path: Path, content: Any) -> None:
     """The file appears as a whole or not at all."""
     written = path.with_suffix(f"{path.suffix}.part")
     written.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(written, path)
+    written.replace(path)
 
 
 def _claim(folder: Path, current: str) -> None:
@@ -116,7 +115,7 @@ def _claim(folder: Path, current: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     written = stored.with_suffix(".part")
     written.write_text(current, encoding="utf-8")
-    os.replace(written, stored)
+    written.replace(stored)
 
 
 def _mapping(config: DictConfig) -> dict[str, Any]:

@@ -131,7 +131,7 @@ class Store:
         if table is None or committed.is_empty():
             return schema.create_empty()
         table.checkout_latest()
-        between = f"{_COMMIT_ID} >= {committed.min()} AND {_COMMIT_ID} <= {committed.max()}"
+        between = f"{_COMMIT_ID} >= {committed.min()!s} AND {_COMMIT_ID} <= {committed.max()!s}"
         stored = _from_arrow(table.search().where(between).to_arrow())
         rows = stored.filter(pl.col(_COMMIT_ID).is_in(committed.implode()))
         frame = rows.select(schema.column_names()).cast(_dtypes(schema))
@@ -301,8 +301,8 @@ def _from_arrow(table: pa.Table) -> pl.DataFrame:
 
 
 @cache
-def _dtypes(schema: type[dy.Schema]) -> dict[str, pl.DataType]:
-    return dict(schema.create_empty().schema)
+def _dtypes(schema: type[dy.Schema]) -> pl.Schema:
+    return schema.create_empty().schema
 
 
 def _retrying(write: Callable[[], object]) -> None:

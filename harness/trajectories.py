@@ -52,9 +52,8 @@ def _call(call: dict[str, Any]) -> str:
     arguments = call.get("arguments")
     if isinstance(arguments, dict):
         values = list(arguments.values())
-        arguments = (
-            arguments.get("command")
-            or (values[0] if len(values) == 1 else json.dumps(arguments, ensure_ascii=False))
+        arguments = arguments.get("command") or (
+            values[0] if len(values) == 1 else json.dumps(arguments, ensure_ascii=False)
         )
     return f"{call.get('function_name')}: {arguments}"
 

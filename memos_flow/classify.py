@@ -44,18 +44,22 @@ def classified(texts: pl.LazyFrame, lexicon: Lexicon) -> pl.LazyFrame:
     should be), `states_fact`, `criticises`; `quarantine` (null where it may pass), `retracted`.
     """
     whole = _with_cues(texts.with_columns(cue=_cue_text(pl.col("text"), lexicon)), lexicon)
-    parts = clauses(texts, lexicon).group_by("text_id").agg(
-        actionable=pl.col("actionable").any(),
-        says_what_worked=pl.col("says_what_worked").any(),
-        states_fact=pl.col("states_fact").any(),
-        directive_sign=pl.col("directive_sign").drop_nulls().first(),
-        attacks=pl.col("attacks").any(),
+    parts = (
+        clauses(texts, lexicon)
+        .group_by("text_id")
+        .agg(
+            actionable=pl.col("actionable").any(),
+            says_what_worked=pl.col("says_what_worked").any(),
+            states_fact=pl.col("states_fact").any(),
+            directive_sign=pl.col("directive_sign").drop_nulls().first(),
+            attacks=pl.col("attacks").any(),
+        )
     )
     faulty = pl.col("fault") | pl.col("bare_fault")
     boundary = pl.col("text").str.contains_any(list(lexicon.boundary_phrases))
-    attacks = (
-        pl.col("cue_raw").str.contains(lexicon.cues["injection"]) | pl.col("attacks").fill_null(False)
-    )
+    attacks = pl.col("cue_raw").str.contains(lexicon.cues["injection"]) | pl.col(
+        "attacks"
+    ).fill_null(False)
     return (
         whole.with_columns(cue_raw=pl.col("text").str.to_lowercase())
         .join(parts, on="text_id", how="left", maintain_order="left")
@@ -237,7 +241,11 @@ def _judged(columns: list[str], lexicon: Lexicon) -> list[pl.Expr]:
 
 
 def _confidence(lexicon: Lexicon, firmness: int) -> pl.Expr:
-    return pl.col("shape").cast(pl.String).replace_strict(
-        {shape: values[firmness] for shape, values in lexicon.confidence.items()},
-        return_dtype=pl.Float64,
+    return (
+        pl.col("shape")
+        .cast(pl.String)
+        .replace_strict(
+            {shape: values[firmness] for shape, values in lexicon.confidence.items()},
+            return_dtype=pl.Float64,
+        )
     )

@@ -66,18 +66,15 @@ def typed(lessons: pl.LazyFrame) -> pl.LazyFrame:
         .then(pl.lit("negative"))
         .otherwise(pl.lit("neutral"))
     )
-    return (
-        lessons.with_columns(
-            experience_type=pl.when(counts).then(kind).cast(pl.Enum(EXPERIENCE_TYPES))
-        )
-        .with_columns(
-            dropped=pl.when(counts & pl.col("experience_type").is_null())
-            .then(pl.lit("praise-on-failure", pl.Enum(DROP_REASONS)))
-            .otherwise("dropped"),
-            evidence_polarity=pl.when(pl.col("experience_type").is_not_null())
-            .then(polarity)
-            .cast(pl.Enum(EVIDENCE_POLARITIES)),
-        )
+    return lessons.with_columns(
+        experience_type=pl.when(counts).then(kind).cast(pl.Enum(EXPERIENCE_TYPES))
+    ).with_columns(
+        dropped=pl.when(counts & pl.col("experience_type").is_null())
+        .then(pl.lit("praise-on-failure", pl.Enum(DROP_REASONS)))
+        .otherwise("dropped"),
+        evidence_polarity=pl.when(pl.col("experience_type").is_not_null())
+        .then(polarity)
+        .cast(pl.Enum(EVIDENCE_POLARITIES)),
     )
 
 
@@ -150,8 +147,6 @@ def drafts(lessons: pl.LazyFrame, tasks: pl.LazyFrame, settings: pl.LazyFrame) -
         source_trace_ids=traces + pl.col("episode_step").cast(pl.Int64) * STEP_SPAN,
         source_episode_ids=pl.concat_list("episode_step"),
         verifier_meta=pl.when(from_check).then(
-            pl.struct(
-                "family", "task", pl.col("check_name").alias("check"), "expected", "actual"
-            )
+            pl.struct("family", "task", pl.col("check_name").alias("check"), "expected", "actual")
         ),
     )

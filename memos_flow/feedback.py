@@ -96,9 +96,7 @@ def _of_people(remarks: pl.LazyFrame, settings: pl.LazyFrame, library: Library) 
             pl.coalesce("magnitude", "feedback_default_magnitude"),
             "text_id",
             execution_id=pl.lit(None, pl.Int64),
-            outcome=pl.coalesce(pl.col("outcome").cast(pl.String), by_text).cast(
-                pl.Enum(OUTCOMES)
-            ),
+            outcome=pl.coalesce(pl.col("outcome").cast(pl.String), by_text).cast(pl.Enum(OUTCOMES)),
             outcome_source=pl.when(from_payload)
             .then(pl.lit("payload"))
             .when(by_text != "none")

@@ -89,7 +89,9 @@ def within_budget(lines: pl.LazyFrame, settings: pl.LazyFrame) -> pl.LazyFrame:
     heading = sum(len(text) + 1 for text in _HEADINGS.values()) + len(_PREAMBLE + FENCE_CLOSE)
     length = pl.when("repeated").then(0).otherwise(pl.col("text").str.len_chars() + 1)
     return lines.join(
-        settings.select("lane_id", "injection_budget_characters"), on="lane_id", how="left",
+        settings.select("lane_id", "injection_budget_characters"),
+        on="lane_id",
+        how="left",
         maintain_order="left",
     ).with_columns(
         fits=length.cast(pl.Int64).cum_sum().over("lane_id") + heading
@@ -102,15 +104,11 @@ def packets(lines: pl.LazyFrame, starts: pl.LazyFrame, library: Library) -> dy.L
     shown = lines.filter(pl.col("fits") & ~pl.col("repeated")).sort(
         "lane_id", "section", "rank", maintain_order=True
     )
-    heading = pl.col("section").cast(pl.String).replace_strict(
-        _HEADINGS, return_dtype=pl.String
-    )
+    heading = pl.col("section").cast(pl.String).replace_strict(_HEADINGS, return_dtype=pl.String)
     first = pl.int_range(pl.len()).over("lane_id", "section") == 0
     bodies = (
         shown.with_columns(
-            text=pl.when(first)
-            .then(pl.concat_str(heading, pl.lit("\n"), "text"))
-            .otherwise("text")
+            text=pl.when(first).then(pl.concat_str(heading, pl.lit("\n"), "text")).otherwise("text")
         )
         .group_by("lane_id", maintain_order=True)
         .agg(
@@ -139,14 +137,10 @@ def packets(lines: pl.LazyFrame, starts: pl.LazyFrame, library: Library) -> dy.L
     )
 
 
-def injected(
-    items: dy.LazyFrame[PacketItems], lines: pl.LazyFrame
-) -> dy.LazyFrame[PacketItems]:
+def injected(items: dy.LazyFrame[PacketItems], lines: pl.LazyFrame) -> dy.LazyFrame[PacketItems]:
     """The items with their final fate: in the packet with at least one line, or why not."""
     fits = pl.col("fits") & ~pl.col("repeated")
-    kept = lines.group_by(_ITEM).agg(
-        shown=fits.any(), only_repeats=pl.col("repeated").all()
-    )
+    kept = lines.group_by(_ITEM).agg(shown=fits.any(), only_repeats=pl.col("repeated").all())
     return PacketItems.cast(
         items.join(kept, on=_ITEM, how="left", maintain_order="left").with_columns(
             fate=pl.when((pl.col("fate") != "injected") | pl.col("shown").fill_null(False))

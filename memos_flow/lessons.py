@@ -1,4 +1,4 @@
-"""Lessons: the actionable sentences and failed checks of feedback, and which of them count (4.2)."""
+"""Lessons: actionable sentences and failed checks, and which of them count (section 4.2)."""
 
 import dataframely as dy
 import polars as pl
@@ -63,7 +63,9 @@ def lessons(
         ],
         how="diagonal_relaxed",
     )
-    return _gated(_numbered(_one_if_whole(_with_silent(found, spoken, library), settings)), settings)
+    return _gated(
+        _numbered(_one_if_whole(_with_silent(found, spoken, library), settings)), settings
+    )
 
 
 def _from_text(spoken: pl.LazyFrame, settings: pl.LazyFrame, library: Library) -> pl.LazyFrame:
@@ -192,20 +194,17 @@ def _from_traces(
             trace_positions=pl.col("position").head(wording.trace_steps),
         )
     )
-    return (
-        passes.join(
-            library.interned(procedures, "procedure").rename({"procedure_text_id": "text_id"}),
-            on="execution_id",
-            how="left",
-        )
-        .with_columns(
-            origin=pl.lit("traces"),
-            position=pl.lit(0, pl.Int32),
-            lesson_severity=pl.lit(0.0),
-            directive_sign=pl.lit("do"),
-            says_what_worked=pl.lit(True),
-            actionable=pl.col("text_id").is_not_null(),
-        )
+    return passes.join(
+        library.interned(procedures, "procedure").rename({"procedure_text_id": "text_id"}),
+        on="execution_id",
+        how="left",
+    ).with_columns(
+        origin=pl.lit("traces"),
+        position=pl.lit(0, pl.Int32),
+        lesson_severity=pl.lit(0.0),
+        directive_sign=pl.lit("do"),
+        says_what_worked=pl.lit(True),
+        actionable=pl.col("text_id").is_not_null(),
     )
 
 
@@ -229,7 +228,7 @@ def _with_silent(found: pl.LazyFrame, spoken: pl.LazyFrame, library: Library) ->
 
 
 def _one_if_whole(parts: pl.LazyFrame, settings: pl.LazyFrame) -> pl.LazyFrame:
-    """`feedback.split: whole` keeps one lesson per feedback: what was said, else the worst check."""
+    """`feedback.split: whole`: one lesson per feedback, what was said, else the worst check."""
     origin = pl.col("origin").cast(pl.Enum(LESSON_ORIGINS))
     first = (
         pl.struct(origin.to_physical(), -pl.col("lesson_severity"), "position")
@@ -272,7 +271,9 @@ def _gated(parts: pl.LazyFrame, settings: pl.LazyFrame) -> pl.LazyFrame:
     explicit = pl.col("channel") == "explicit"
     says_nothing = pl.col("text_id").is_null()
     return (
-        parts.join(settings.select("lane_id", "feedback_enabled", *_THETAS), on="lane_id", how="left")
+        parts.join(
+            settings.select("lane_id", "feedback_enabled", *_THETAS), on="lane_id", how="left"
+        )
         .with_columns(
             pl.col("classifier_confidence", "r_task").fill_null(0.0),
             pl.col(

@@ -81,7 +81,9 @@ def _pattern(name: str, value: Any) -> str:
     if value.get("en"):
         words = "|".join(_strings(value, "en"))
         # An item that ends in a sign (what i needed:) has no word boundary behind it.
-        parts.append(f"{_EDGE}(?:{words})(?:{_EDGE}|$)" if name != "worked" else f"{_EDGE}(?:{words})")
+        parts.append(
+            f"{_EDGE}(?:{words})(?:{_EDGE}|$)" if name != "worked" else f"{_EDGE}(?:{words})"
+        )
     parts += [item for key in ("zh", "any") if value.get(key) for item in _strings(value, key)]
     return "|".join(parts)
 

@@ -110,12 +110,13 @@ class Library:
         """`texts` and `embeddings` that came since the last call: what a commit appends."""
         texts = self._texts.slice(self._stored_texts)
         rows = self._rows.slice(self._stored_vectors)
-        vectors = Embeddings.create_empty()
+        empty = Embeddings.create_empty()
+        vectors: pl.DataFrame = empty
         if self._vectors is not None and not rows.is_empty():
             matrix = self._vectors[self._stored_vectors :]
             vectors = pl.DataFrame(
                 {"text_id": rows["text_id"], "vector": pl.Series(matrix).arr.to_list()},
-                schema=vectors.schema,
+                schema=empty.schema,
             )
         self._stored_texts = self._texts.height
         self._stored_vectors = self._rows.height
@@ -125,7 +126,9 @@ class Library:
         """Take over the content tables of an earlier run: nothing of them is drained again."""
         self.add(texts)
         if not embeddings.is_empty():
-            self._append(embeddings["text_id"], np.stack(embeddings["vector"].to_numpy()))
+            self._append(
+                embeddings["text_id"], np.array(embeddings["vector"].to_list(), dtype=np.float32)
+            )
         self._stored_texts = self._texts.height
         self._stored_vectors = self._rows.height
 

@@ -2,32 +2,46 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import Any, Self
 
+import dataframely as dy
 import polars as pl
 
-from memos_flow.schemas import TABLES
+from memos_flow.schemas import (
+    TABLES,
+    Eligibility,
+    Episodes,
+    Feedback,
+    Guidance,
+    Policies,
+    Skills,
+    Traces,
+    Trajectories,
+    Trials,
+    WorldModels,
+)
 
 
 @dataclass(frozen=True)
 class Memory:
     """The current version of every row that later steps read, for all lanes together."""
 
-    trials: pl.DataFrame
-    trajectories: pl.DataFrame
-    episodes: pl.DataFrame
-    feedback: pl.DataFrame
-    traces: pl.DataFrame
-    policies: pl.DataFrame
-    guidance: pl.DataFrame
-    eligibility: pl.DataFrame
-    skills: pl.DataFrame
-    world_models: pl.DataFrame
+    trials: dy.DataFrame[Trials]
+    trajectories: dy.DataFrame[Trajectories]
+    episodes: dy.DataFrame[Episodes]
+    feedback: dy.DataFrame[Feedback]
+    traces: dy.DataFrame[Traces]
+    policies: dy.DataFrame[Policies]
+    guidance: dy.DataFrame[Guidance]
+    eligibility: dy.DataFrame[Eligibility]
+    skills: dy.DataFrame[Skills]
+    world_models: dy.DataFrame[WorldModels]
 
     @classmethod
     def empty(cls) -> Self:
         """No lane knows anything."""
-        return cls(**{name: TABLES[name].create_empty() for name in _NAMES})
+        empty: dict[str, Any] = {name: TABLES[name].create_empty() for name in _NAMES}
+        return cls(**empty)
 
     @classmethod
     def as_of(cls, tables: Mapping[str, pl.DataFrame]) -> Self:
@@ -41,7 +55,10 @@ class Memory:
 
     def after(self, step: Mapping[str, pl.DataFrame]) -> Self:
         """The memory with the rows of a step: a newer version replaces the older."""
-        return type(self)(**{name: _newest(name, getattr(self, name), step[name]) for name in _NAMES})
+        newest: dict[str, Any] = {
+            name: _newest(name, getattr(self, name), step[name]) for name in _NAMES
+        }
+        return type(self)(**newest)
 
 
 _NAMES: tuple[str, ...] = tuple(field.name for field in fields(Memory))

@@ -124,13 +124,17 @@ def new_lines(
     library: Library,
 ) -> dy.LazyFrame[Guidance]:
     """The guidance lines that the drafts add: what says the same as an earlier line is left out."""
-    said = drafts.drop("policy_id").join(effects, on=_DRAFT, how="inner").select(
-        *_EXPERIENCE,
-        "step",
-        kind="line_kind",
-        text_id="lesson_text_id",
-        feedback_id=pl.col("source_feedback_ids").list.first(),
-        order="lesson_id",
+    said = (
+        drafts.drop("policy_id")
+        .join(effects, on=_DRAFT, how="inner")
+        .select(
+            *_EXPERIENCE,
+            "step",
+            kind="line_kind",
+            text_id="lesson_text_id",
+            feedback_id=pl.col("source_feedback_ids").list.first(),
+            order="lesson_id",
+        )
     )
     known = guidance.join(said, on=_EXPERIENCE, how="semi").with_columns(order=pl.lit(-1, pl.Int64))
     lines = (
@@ -160,7 +164,7 @@ def new_lines(
 
 
 def current_lines(guidance: dy.LazyFrame[Guidance], settings: pl.LazyFrame) -> pl.LazyFrame:
-    """The newest lines of each kind that the variant keeps, in order, with their place as `line`."""
+    """The newest lines of each kind that the variant keeps, with their place as `line`."""
     newest = ["step", "feedback_id", "text_id"]
     return (
         guidance.join(settings.select("lane_id", "merge_guidance_lines"), on="lane_id", how="left")
@@ -187,7 +191,9 @@ def _with_additions(rows: pl.LazyFrame) -> pl.LazyFrame:
         )
         for name in ("source_feedback_ids", "source_trace_ids", "source_episode_ids")
     }
-    new_support = united["source_feedback_ids"].list.len() - pl.col("source_feedback_ids").list.len()
+    new_support = (
+        united["source_feedback_ids"].list.len() - pl.col("source_feedback_ids").list.len()
+    )
     confidence = pl.max_horizontal("confidence", "new_confidence")
     activated = (confidence >= pl.col("draft_active_confidence")) & (
         pl.col("status") == "candidate"
@@ -262,7 +268,13 @@ def _matched(
     pairs = leaders.select(*_DRAFT, *_COMPARED).join(known, on="lane_id", how="inner")
     return (
         _same_lesson(pairs, settings, library)
-        .sort(*_DRAFT, "same_check", "similarity", "policy_id", descending=[False, False, True, True, False])
+        .sort(
+            *_DRAFT,
+            "same_check",
+            "similarity",
+            "policy_id",
+            descending=[False, False, True, True, False],
+        )
         .unique(_DRAFT, keep="first", maintain_order=True)
         .select(*_DRAFT, matched_id="policy_id")
     )
@@ -275,8 +287,9 @@ def _same_lesson(pairs: pl.LazyFrame, settings: pl.LazyFrame, library: Library) 
     types, or an avoidance with a repair at the higher similarity; a new repair joins a validated
     one.
     """
-    kind, known = pl.col("experience_type").cast(pl.String), pl.col("experience_type_known").cast(
-        pl.String
+    kind, known = (
+        pl.col("experience_type").cast(pl.String),
+        pl.col("experience_type_known").cast(pl.String),
     )
     crossing = ((kind == "failure_avoidance") & (known == "repair_instruction")) | (
         (kind == "repair_instruction") & (known == "failure_avoidance")

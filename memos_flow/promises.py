@@ -40,14 +40,11 @@ def opportunities(
                 )
                 for name, part in zip(CRITERIA, parts, strict=True)
             ]
-        )
-.sort("lane_id", "step", "criterion")
+        ).sort("lane_id", "step", "criterion")
     )
 
 
-def _feedback_grew(
-    trials: dy.LazyFrame[Trials], feedback: dy.LazyFrame[Feedback]
-) -> pl.LazyFrame:
+def _feedback_grew(trials: dy.LazyFrame[Trials], feedback: dy.LazyFrame[Feedback]) -> pl.LazyFrame:
     from_verifier = feedback.filter(pl.col("source") == "verifier").select(
         "lane_id", step="episode_step", there=pl.lit(True)
     )

@@ -50,7 +50,8 @@ def recalled(
 def _experiences(policies: dy.LazyFrame[Policies], asked: pl.LazyFrame) -> pl.LazyFrame:
     experience_type = pl.col("experience_type")
     too_unsure = (pl.col("status") == "candidate") & ~(
-        pl.col("recall_candidates") & (pl.col("confidence") >= pl.col("recall_candidate_confidence"))
+        pl.col("recall_candidates")
+        & (pl.col("confidence") >= pl.col("recall_candidate_confidence"))
     )
     switched_off = (experience_type == "failure_avoidance") & ~pl.col("recall_avoidance")
     return asked.join(

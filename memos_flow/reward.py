@@ -93,9 +93,7 @@ def valued_traces(
     last = pl.col("position") == pl.col("position").max().over(_EPISODE)
     reward = pl.col("r_task")
     rows = (
-        episodes.join(
-            trials.select("lane_id", "execution_id", episode_step="step"), on=_EPISODE
-        )
+        episodes.join(trials.select("lane_id", "execution_id", episode_step="step"), on=_EPISODE)
         .join(trajectories, on="execution_id")
         .join(
             settings.select(

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar, overload
 
+import dataframely as dy
 import polars as pl
 
 from memos_flow.cognition import cognition
@@ -19,7 +21,16 @@ from memos_flow.recall import recalled
 from memos_flow.rendering import rendered
 from memos_flow.repair import repairs
 from memos_flow.reward import episodes, valued_traces
-from memos_flow.schemas import Guidance, Lessons, Policies
+from memos_flow.schemas import (
+    Checks,
+    Executions,
+    Guidance,
+    Lessons,
+    Packets,
+    Policies,
+    Trajectories,
+    Trials,
+)
 from memos_flow.skills import built, eligibility
 from memos_flow.validation import validated, validations
 from memos_flow.verdict import failures, verdicts
@@ -30,22 +41,23 @@ from memos_flow.wording import Wording
 class World:
     """What happened outside the memory in this step."""
 
-    #: Schema Trials: one row per lane that had a task.
-    trials: pl.DataFrame
-    #: Schemas Executions, Checks, Trajectories: what those trials refer to.
-    executions: pl.DataFrame
-    checks: pl.DataFrame
-    trajectories: pl.DataFrame
+    #: One row per lane that had a task, and what those trials refer to.
+    trials: dy.DataFrame[Trials]
+    executions: dy.DataFrame[Executions]
+    checks: dy.DataFrame[Checks]
+    trajectories: dy.DataFrame[Trajectories]
     #: What people said now: see `feedback.heard`.
     remarks: pl.DataFrame
 
 
-#: Runs the tasks of `starts` with the packets given (schema Packets) and their texts.
-RunTrials = Callable[[pl.DataFrame, pl.DataFrame], World]
+#: Runs the tasks of `starts` with the packets given.
+RunTrials = Callable[[pl.DataFrame, dy.DataFrame[Packets]], World]
+
+S = TypeVar("S", bound=dy.Schema)
 
 
 def take_step(
-    memory: Memory,
+    known: Memory,
     starts: pl.DataFrame,
     itinerary: pl.DataFrame,
     settings: pl.DataFrame,
@@ -59,12 +71,12 @@ def take_step(
     `file_names`, `domain`, `tool`; `starts`: its rows of this step. `settings`: a row per lane, its
     variant's columns and `observational`. No lane reads another's rows.
     """
-    known = {name: frame.lazy() for name, frame in vars(memory).items()}
-    asks, rules = starts.lazy(), settings.lazy()
+    rules, asks = settings.lazy(), starts.lazy()
+    policies_before, guidance_before = known.policies.lazy(), known.guidance.lazy()
 
     # Recall
-    candidates = _now(recalled(known["policies"], asks, rules, library))
-    remembered = _now(current_lines(known["guidance"], rules))
+    candidates = _now(recalled(policies_before, asks, rules, library))
+    remembered = _now(current_lines(guidance_before, rules))
     offered = _now(within_budget(lines(candidates.lazy(), remembered.lazy(), library), rules))
     packet_items = _now(injected(candidates.lazy(), offered.lazy()))
     packet = _now(packets(offered.lazy(), asks, library))
@@ -74,16 +86,20 @@ def take_step(
     trials, executions = world.trials.lazy(), world.executions.lazy()
     checks = world.checks.lazy()
     # Late feedback re-scores closed episodes, so earlier trials and trajectories are at hand too.
-    all_trials = pl.concat([known["trials"], trials])
-    trajectories = pl.concat([known["trajectories"], world.trajectories.lazy()]).unique(
-        ["execution_id", "position"]
+    all_trials = Trials.cast(pl.concat([known.trials.lazy(), trials]))
+    trajectories = Trajectories.cast(
+        pl.concat([known.trajectories.lazy(), world.trajectories.lazy()]).unique(
+            ["execution_id", "position"]
+        )
     )
 
     # Verdict, feedback, reward
     failing = _now(failures(executions, checks)).lazy()
     verdict = _now(verdicts(trials, executions, failing, rules)).lazy()
-    feedback = _now(heard(verdict, world.remarks.lazy(), known["feedback"], rules, library)).lazy()
-    episode = _now(episodes(feedback, known["feedback"], trials)).lazy()
+    feedback = _now(
+        heard(verdict, world.remarks.lazy(), known.feedback.lazy(), rules, library)
+    ).lazy()
+    episode = _now(episodes(feedback, known.feedback.lazy(), trials)).lazy()
     longest = _now(trajectories.select(pl.col("position").max())).item()
     traces = _now(
         valued_traces(episode, all_trials, trajectories, rules, (longest or 0) + 1)
@@ -91,9 +107,7 @@ def take_step(
 
     # Lessons and drafts
     learned = _now(
-        typed(
-            lessons(feedback, episode, failing, trajectories, rules, library, wording)
-        )
+        typed(lessons(feedback, episode, failing, trajectories, rules, library, wording))
     ).lazy()
     spoken_of = itinerary.lazy().rename({"step": "episode_step"})
     drafted = _now(drafts(learned, spoken_of, rules)).lazy()
@@ -101,12 +115,12 @@ def take_step(
     # Validation comes before merging
     confirmed = _now(
         validations(
-            known["policies"],
+            policies_before,
             drafted,
             trials,
             checks,
             packet_items.lazy(),
-            known["skills"],
+            known.skills.lazy(),
             rules,
             library,
         )
@@ -114,14 +128,16 @@ def take_step(
     rewards = episode.select("lane_id", "r_task", step="episode_step").join(
         trials.select("lane_id", "step"), on=["lane_id", "step"], how="semi"
     )
-    repaired = _now(validated(known["policies"], confirmed, rewards, rules)).lazy()
+    repaired = _now(validated(policies_before, confirmed, rewards, rules)).lazy()
 
     # Merge
-    effects = assigned(drafted, known["policies"], confirmed, rules, library).lazy()
-    changed = _now(merged(drafted, effects, known["policies"], repaired, rules)).lazy()
-    guidance = _now(new_lines(drafted, effects, known["guidance"], rules, library)).lazy()
-    all_lines = pl.concat([known["guidance"], guidance]).join(
-        changed, on=["lane_id", "policy_id"], how="semi"
+    effects = assigned(drafted, policies_before, confirmed, rules, library).lazy()
+    changed = _now(merged(drafted, effects, policies_before, repaired, rules)).lazy()
+    guidance = _now(new_lines(drafted, effects, guidance_before, rules, library)).lazy()
+    all_lines = Guidance.cast(
+        pl.concat([guidance_before, guidance]).join(
+            changed, on=["lane_id", "policy_id"], how="semi"
+        )
     )
     policies = _now(
         Policies.cast(rendered(changed, current_lines(all_lines, rules), library, wording))
@@ -140,7 +156,7 @@ def take_step(
         "traces": _now(traces),
         "lessons": _now(_with_effects(learned, effects)),
         "policies": _now(policies),
-        "guidance": _now(Guidance.cast(guidance)),
+        "guidance": _now(guidance),
         "repairs": _now(repairs()),
         "candidate_pool": _now(pooled()),
         "eligibility": _now(eligibility()),
@@ -152,7 +168,7 @@ def take_step(
                 feedback,
                 learned,
                 policies,
-                known["policies"],
+                policies_before,
                 failing,
                 packet_items.lazy(),
                 rules,
@@ -161,12 +177,16 @@ def take_step(
     }
 
 
+@overload
+def _now(frame: dy.LazyFrame[S]) -> dy.DataFrame[S]: ...
+@overload
+def _now(frame: pl.LazyFrame) -> pl.DataFrame: ...
 def _now(frame: pl.LazyFrame) -> pl.DataFrame:
     """Collected by the engine whose joins and sums do not depend on the number of threads."""
     return frame.collect(engine="in-memory")
 
 
-def _with_effects(learned: pl.LazyFrame, effects: pl.LazyFrame) -> pl.LazyFrame:
+def _with_effects(learned: pl.LazyFrame, effects: pl.LazyFrame) -> dy.LazyFrame[Lessons]:
     return Lessons.cast(
         learned.join(effects, on=["lane_id", "lesson_id"], how="left", maintain_order="left")
     )

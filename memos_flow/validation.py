@@ -71,14 +71,10 @@ def validations(
 _CAN_BE_VALIDATED = ["repair_instruction", "repair_validated", "failure_avoidance"]
 
 
-def _carried(
-    packet_items: dy.LazyFrame[PacketItems], skills: dy.LazyFrame[Skills]
-) -> pl.LazyFrame:
+def _carried(packet_items: dy.LazyFrame[PacketItems], skills: dy.LazyFrame[Skills]) -> pl.LazyFrame:
     """`lane_id`, `policy_id` of what the packet held, directly or through a skill."""
     injected = packet_items.filter(pl.col("fate") == "injected")
-    own = injected.filter(pl.col("channel") == "experience").select(
-        "lane_id", policy_id="item_id"
-    )
+    own = injected.filter(pl.col("channel") == "experience").select("lane_id", policy_id="item_id")
     through_skill = (
         injected.filter(pl.col("channel") == "skill")
         .select("lane_id", skill_id="item_id")

@@ -10,9 +10,7 @@ from memos_flow.schemas.vocabulary import CHECK_KINDS
 _STATUS_KINDS = {"agent_error": "agent_error", "agent_timeout": "timeout"}
 
 
-def failures(
-    executions: dy.LazyFrame[Executions], checks: dy.LazyFrame[Checks]
-) -> pl.LazyFrame:
+def failures(executions: dy.LazyFrame[Executions], checks: dy.LazyFrame[Checks]) -> pl.LazyFrame:
     """Failing checks per execution, kind and field.
 
     Columns: `execution_id`, `check_kind`, `field`, `check_key` and `check_name`, `expected`,
@@ -22,7 +20,10 @@ def failures(
     """
     broken_off = executions.filter(pl.col("status").is_in(list(_STATUS_KINDS))).select(
         "execution_id",
-        check_kind=pl.col("status").cast(pl.String).replace(_STATUS_KINDS).cast(pl.Enum(CHECK_KINDS)),
+        check_kind=pl.col("status")
+        .cast(pl.String)
+        .replace(_STATUS_KINDS)
+        .cast(pl.Enum(CHECK_KINDS)),
         field=pl.lit(None, dtype=pl.String),
         check_key=pl.col("status").cast(pl.String),
         name=pl.col("status").cast(pl.String),

@@ -47,9 +47,7 @@ class Wording:
 
 def sentence(sentences: Mapping[str, str], key: pl.Expr) -> pl.Expr:
     """The sentence of each row's key; null where the key is."""
-    return key.cast(pl.String).replace_strict(
-        dict(sentences), default=None, return_dtype=pl.String
-    )
+    return key.cast(pl.String).replace_strict(dict(sentences), default=None, return_dtype=pl.String)
 
 
 def filled(template: pl.Expr, **values: pl.Expr) -> pl.Expr:

@@ -75,9 +75,7 @@ def _entries(
     variants: pl.DataFrame,
     recall_rate: float,
 ) -> list[dict[str, Any]]:
-    counted = rows.group_by("variant_id").agg(
-        met=pl.col("met").sum(), opportunities=pl.len()
-    )
+    counted = rows.group_by("variant_id").agg(met=pl.col("met").sum(), opportunities=pl.len())
     table = variants.select("variant_id", "judged", "expected_fail").join(
         counted, on="variant_id", how="left", maintain_order="left"
     )
@@ -132,9 +130,7 @@ def _told(tables: Tables) -> pl.DataFrame:
 
 def _judged_lessons(tables: Tables) -> pl.DataFrame:
     """Lessons with the outcome of their episode as it was at their step."""
-    episodes = tables["episodes"].select(
-        "lane_id", "episode_step", "outcome", step="updated_step"
-    )
+    episodes = tables["episodes"].select("lane_id", "episode_step", "outcome", step="updated_step")
     return tables["lessons"].join(episodes, on=["lane_id", "episode_step", "step"], how="left")
 
 
@@ -142,9 +138,7 @@ def _failed_round_teaches(tables: Tables) -> pl.DataFrame:
     failed = tables["feedback"].filter(
         (pl.col("source") == "verifier") & (pl.col("outcome") == "fail")
     )
-    significant = tables["lessons"].filter(
-        pl.col("significant") & (pl.col("dropped").is_null())
-    )
+    significant = tables["lessons"].filter(pl.col("significant") & (pl.col("dropped").is_null()))
     return (
         failed.join(significant, on=["lane_id", "feedback_id"], how="semi")
         .join(_told(tables), on=[*_STEP, "feedback_id"], how="left")
@@ -160,7 +154,7 @@ def _recalling(tables: Tables) -> pl.DataFrame:
 
 
 def _carried(tables: Tables) -> pl.DataFrame:
-    """Injected experiences: `lane_id`, `step`, `policy_id`, `created_step`, `updated_step`, type."""
+    """Injected experiences, as `policy_id`, with the steps of the version recalled."""
     return (
         tables["packet_items"]
         .filter((pl.col("fate") == "injected") & (pl.col("channel") == "experience"))
@@ -172,9 +166,7 @@ def _next_task_recalls_failure(tables: Tables) -> pl.DataFrame:
     """The trial before it taught a lesson of failure in the same family."""
     taught = (
         tables["lessons"]
-        .filter(
-            (pl.col("evidence_polarity") == "negative") & pl.col("effect").is_not_null()
-        )
+        .filter((pl.col("evidence_polarity") == "negative") & pl.col("effect").is_not_null())
         .select("lane_id", "policy_id", learned="step")
         .join(
             tables["trials"].select("lane_id", "family", learned="step"),
@@ -239,8 +231,8 @@ def _successes_are_patterns(tables: Tables) -> pl.DataFrame:
 
 def _silence_teaches_nothing(tables: Tables) -> pl.DataFrame:
     """Failed episodes without a significant lesson leave no experience."""
-    failed = tables["episodes"].filter(pl.col("outcome") == "fail").select(
-        "lane_id", "episode_step"
+    failed = (
+        tables["episodes"].filter(pl.col("outcome") == "fail").select("lane_id", "episode_step")
     )
     significant = tables["lessons"].filter(pl.col("effect").is_not_null())
     told = (
@@ -273,9 +265,7 @@ def _salient_failure_is_recallable(tables: Tables) -> pl.DataFrame:
     )
     return (
         tables["lessons"]
-        .filter(
-            pl.col("effect").is_not_null() & (pl.col("evidence_polarity") == "negative")
-        )
+        .filter(pl.col("effect").is_not_null() & (pl.col("evidence_polarity") == "negative"))
         .join(lanes, on="lane_id")
         .filter(pl.col("salience") >= pl.col("gate_theta_severity"))
         .join(versions, on=[*_STEP, "policy_id"], how="left")
@@ -340,9 +330,7 @@ def _no_boundary_phrase(tables: Tables) -> pl.DataFrame:
 
 def _flushed_before_the_next(tables: Tables) -> pl.DataFrame:
     """When the next task started, the episode was scored and every lesson had its fate."""
-    scored = tables["episodes"].select(
-        "lane_id", step="episode_step", updated_step="updated_step"
-    )
+    scored = tables["episodes"].select("lane_id", step="episode_step", updated_step="updated_step")
     open_lessons = tables["lessons"].filter(
         pl.col("dropped").is_null() & pl.col("effect").is_null()
     )
@@ -350,9 +338,7 @@ def _flushed_before_the_next(tables: Tables) -> pl.DataFrame:
         tables["trials"]
         .join(_following(tables), on=_STEP, how="semi")
         .join(scored.group_by(_STEP).agg(pl.col("updated_step").min()), on=_STEP, how="left")
-        .join(
-            open_lessons.group_by(_STEP).agg(unresolved=pl.len()), on=_STEP, how="left"
-        )
+        .join(open_lessons.group_by(_STEP).agg(unresolved=pl.len()), on=_STEP, how="left")
         .with_columns(
             met=(pl.col("updated_step") == pl.col("step")).fill_null(False)
             & pl.col("unresolved").is_null()
@@ -371,9 +357,7 @@ def _just_learned_is_considered(tables: Tables) -> pl.DataFrame:
         .filter(pl.col("status") == "active")
         .select("lane_id", "policy_id", learned="step")
     )
-    considered = tables["packet_items"].select(
-        *_STEP, policy_id="item_id", considered=pl.lit(True)
-    )
+    considered = tables["packet_items"].select(*_STEP, policy_id="item_id", considered=pl.lit(True))
     return (
         _recalling(tables)
         .with_columns(learned=pl.col("step") - 1)
@@ -454,8 +438,12 @@ CRITERIA: Mapping[str, Criterion] = {
         _next_task_recalls_failure,
         recall=True,
     ),
-    "T1": Criterion("a failure's prohibition becomes failure_avoidance", _prohibitions_are_avoidances),
-    "T2": Criterion("an expected/actual mismatch becomes repair_instruction", _mismatches_are_repairs),
+    "T1": Criterion(
+        "a failure's prohibition becomes failure_avoidance", _prohibitions_are_avoidances
+    ),
+    "T2": Criterion(
+        "an expected/actual mismatch becomes repair_instruction", _mismatches_are_repairs
+    ),
     "T3": Criterion("a success becomes success_pattern", _successes_are_patterns),
     "T4": Criterion(
         "a failure without significant feedback becomes nothing", _silence_teaches_nothing
@@ -472,7 +460,9 @@ CRITERIA: Mapping[str, Criterion] = {
     "R3": Criterion("feedback bound to the episode that just ended", _bound_to_what_just_ended),
     "R4": Criterion("no boundary phrase in feedback reaches the memory", _no_boundary_phrase),
     "R5": Criterion("all stages flushed before the next task", _flushed_before_the_next),
-    "R6": Criterion("the next turn start considers what was just learned", _just_learned_is_considered),
+    "R6": Criterion(
+        "the next turn start considers what was just learned", _just_learned_is_considered
+    ),
     "C1": Criterion("feedback rows grew", lambda tables: _promised(tables, "C1")),
     "C2": Criterion(
         "actionable significant feedback changed an experience",

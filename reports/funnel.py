@@ -48,7 +48,7 @@ def funnel(tables: Tables) -> pl.DataFrame:
 
 
 def reasons(tables: Tables) -> pl.DataFrame:
-    """`variant_id`, `stage`, `reason`, `number`: why something did not go on, most frequent first."""
+    """`variant_id`, `stage`, `reason`, `number`: why something did not go on, by frequency."""
     lanes = tables["lanes"].select("lane_id", "variant_id")
     lost = {
         "trial": tables["trials"].filter(pl.col("reward").is_null()).select("lane_id", "status"),

@@ -64,11 +64,11 @@ def ranking_metrics(relevance: pl.DataFrame, ks: Sequence[int] = (1, 3, 5)) -> p
     min(k, relevant); MRR = mean of 1/rank of the first relevant one, 0 where none was recalled.
     Null where there was no query.
     """
-    found = [
-        (pl.col("rank").fill_null(2**31 - 1) <= k).sum().alias(f"found_{k}") for k in ks
-    ]
-    per_query = relevance.unique([*_QUERY, "policy_id"]).group_by("variant_id", *_QUERY).agg(
-        relevant=pl.len(), first=pl.col("rank").min(), *found
+    found = [(pl.col("rank").fill_null(2**31 - 1) <= k).sum().alias(f"found_{k}") for k in ks]
+    per_query = (
+        relevance.unique([*_QUERY, "policy_id"])
+        .group_by("variant_id", *_QUERY)
+        .agg(*found, relevant=pl.len(), first=pl.col("rank").min())
     )
     metrics = [
         expression
@@ -84,9 +84,9 @@ def ranking_metrics(relevance: pl.DataFrame, ks: Sequence[int] = (1, 3, 5)) -> p
     return (
         per_query.group_by("variant_id")
         .agg(
+            *metrics,
             queries=pl.len(),
             mrr=(1 / pl.col("first")).fill_null(0.0).mean(),
-            *metrics,
         )
         .sort("variant_id")
     )
@@ -139,7 +139,10 @@ def containment(tables: Tables) -> pl.DataFrame:
     """
     lanes = tables["lanes"].select("lane_id", "variant_id")
     planned = (
-        tables["trials"].join(lanes, on="lane_id").group_by("variant_id", "step").agg(lanes=pl.len())
+        tables["trials"]
+        .join(lanes, on="lane_id")
+        .group_by("variant_id", "step")
+        .agg(lanes=pl.len())
     )
     holding = (
         tables["packet_items"]

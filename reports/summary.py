@@ -11,7 +11,7 @@ Tables = Mapping[str, pl.DataFrame]
 
 
 def arms_summary(tables: Tables) -> pl.DataFrame:
-    """One row per (arm, variant): `planned`, `scored`, `unscored`, `passed`, `reward_sum`, `errors`.
+    """Per (arm, variant): `planned`, `scored`, `unscored`, `passed`, `reward_sum`, `errors`.
 
     Planned counts every trial, unscored ones included; `errors` counts the statuses other than
     `scored`. Nothing is averaged over missing rows.
@@ -45,7 +45,7 @@ def arms_summary(tables: Tables) -> pl.DataFrame:
 def summary(
     tables: Tables, hashes: Mapping[str, Mapping[str, int | str]], wall_seconds: float
 ) -> dict[str, Any]:
-    """What `summary.json` holds: arms, lanes, steps, tables with row counts and canonical hashes."""
+    """What `summary.json` holds: arms, lanes, steps, and each table's rows and hash."""
     trials = tables["trials"].height
     return {
         "arms": [

@@ -47,10 +47,14 @@ Settings = Callable[..., pl.DataFrame]
 def settings() -> Settings:
     """A settings row per lane (`lanes`), the defaults but for the given overrides."""
 
-    def build(lanes: Sequence[int] = (1,), *, observational: bool = False, **over: Any) -> pl.DataFrame:
+    def build(
+        lanes: Sequence[int] = (1,), *, observational: bool = False, **over: Any
+    ) -> pl.DataFrame:
         row = {**defaults(), **over, "variant_id": "full", "judged": True, "expected_fail": []}
         schema = Variants.create_empty().schema
-        variants = Variants.validate(pl.DataFrame([row], strict=False).select(list(schema)), cast=True)
+        variants = Variants.validate(
+            pl.DataFrame([row], strict=False).select(list(schema)), cast=True
+        )
         return variants.join(
             pl.DataFrame(
                 {"lane_id": list(lanes), "observational": [observational] * len(lanes)},

@@ -29,7 +29,13 @@ def _packet(
     items = frame(
         PacketItems,
         [
-            {"lane_id": 1, "step": 1, "channel": "experience", "item_id": number, "rank": number + 1}
+            {
+                "lane_id": 1,
+                "step": 1,
+                "channel": "experience",
+                "item_id": number,
+                "rank": number + 1,
+            }
             | {"section": section[kind], "fate": "injected"}
             for number, (kind, _) in enumerate(said)
         ],

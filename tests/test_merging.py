@@ -24,7 +24,9 @@ def texts(plane: Plane) -> Library:
     return library
 
 
-def _experience(policy_id: int, text: str, kind: str = "repair_instruction", **over: object) -> dict:
+def _experience(
+    policy_id: int, text: str, kind: str = "repair_instruction", **over: object
+) -> dict:
     polarity = {"success_pattern": "positive", "repair_validated": "mixed"}.get(kind, "negative")
     return {
         "lane_id": 1,

@@ -42,9 +42,7 @@ def test_the_score_is_the_weighted_sum_of_its_parts(texts: Library, settings: Se
     assert item["score"] == pytest.approx(0.225 + 0.2 + 0.09 + 0.05 + 0.05)
 
 
-def test_below_the_similarity_floor_nothing_is_injected(
-    texts: Library, settings: Settings
-) -> None:
+def test_below_the_similarity_floor_nothing_is_injected(texts: Library, settings: Settings) -> None:
     rows = [{"text_id": "none", "salience": 1.0}, {"text_id": "half"}]
     items = _items(texts, settings, rows, recall_min_similarity=0.1)
     assert dict(items.select("item_id", "fate").rows()) == {0: "below-floor", 1: "injected"}

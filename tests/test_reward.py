@@ -20,9 +20,7 @@ def _feedback(number: int, polarity: str, magnitude: float, **over: object) -> d
 
 def _r_task(*rows: dict, earlier: tuple[dict, ...] = ()) -> pl.DataFrame:
     trial = frame(Trials, [{"lane_id": 1, "step": 0}]).lazy()
-    return episodes(
-        frame(Feedback, rows).lazy(), frame(Feedback, earlier).lazy(), trial
-    ).collect()
+    return episodes(frame(Feedback, rows).lazy(), frame(Feedback, earlier).lazy(), trial).collect()
 
 
 def test_r_task_is_the_magnitude_weighted_mean_of_signed_magnitudes() -> None:

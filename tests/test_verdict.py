@@ -21,7 +21,9 @@ def _severity(
     ]
     failing = failures(executions, frame(Checks, rows).lazy())
     trial = {"lane_id": 1, "execution_id": 7, "status": "scored", "reward": 0.0, "passed": False}
-    trials = frame(Trials, [{**trial, **{k: v for k, v in (execution or {}).items() if k in trial}}])
+    trials = frame(
+        Trials, [{**trial, **{k: v for k, v in (execution or {}).items() if k in trial}}]
+    )
     result = verdicts(trials.lazy(), executions, failing, settings(**over).lazy()).collect()
     return float(result["verifier_severity"][0])
 

@@ -36,9 +36,7 @@ class Skills(dy.Schema):
     @dy.rule()
     def anchors_are_sources(cls) -> pl.Expr:
         return (
-            pl.col("anchor_policy_ids")
-            .list.set_difference(pl.col("source_policy_ids"))
-            .list.len()
+            pl.col("anchor_policy_ids").list.set_difference(pl.col("source_policy_ids")).list.len()
             == 0
         )
 
