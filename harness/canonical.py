@@ -68,8 +68,9 @@ def _feed(digest: _Digest, series: pl.Series) -> None:
         digest.update(_bytes(text.str.len_bytes().to_numpy()))
         digest.update(text.str.join("").item().encode())
     elif dtype.is_float():
-        values = series.fill_null(0.0).fill_nan(float("nan")) + 0.0
-        digest.update(_bytes(values.to_numpy()))
+        values = series.fill_null(0.0).to_numpy()
+        # In numpy: Polars takes the addition of zero for no change, and -0.0 would stay.
+        digest.update(_bytes(np.where(np.isnan(values), np.nan, values + 0.0)))
     else:
         digest.update(_bytes(series.to_physical().fill_null(0).cast(pl.Int64).to_numpy()))
 

@@ -174,3 +174,7 @@ COMMANDS = {
         _calibrate,
     ),
 }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
