@@ -30,8 +30,6 @@ _CUES = (
     "worked",
     "fact",
     "hedge",
-    "tampering",
-    "secret",
 )
 
 
@@ -43,7 +41,7 @@ def classified(texts: pl.LazyFrame, lexicon: Lexicon) -> pl.LazyFrame:
     first directive; `approves` and `rejects` (the result); `says_what_worked`, `expects` (what it
     should be), `states_fact`, `criticises`; `quarantine` (null where it may pass), `retracted`.
     """
-    whole = _with_cues(texts.with_columns(cue=_cue_text(pl.col("text"), lexicon)), lexicon)
+    whole = _with_cues(texts.with_columns(cue=_cue_text(pl.col("text"), lexicon)), lexicon, "text")
     parts = (
         clauses(texts, lexicon)
         .group_by("text_id")
@@ -115,7 +113,9 @@ def clauses(texts: pl.LazyFrame, lexicon: Lexicon) -> pl.LazyFrame:
         .filter(pl.col("clause") != "")
         .unique(["text_id", "clause"], keep="first", maintain_order=True)
     )
-    cued = _with_cues(split.with_columns(cue=_cue_text(pl.col("clause"), lexicon)), lexicon)
+    cued = _with_cues(
+        split.with_columns(cue=_cue_text(pl.col("clause"), lexicon)), lexicon, "clause"
+    )
     return cued.with_columns(
         position=pl.int_range(pl.len(), dtype=pl.Int32).over("text_id"),
     ).select(
@@ -162,8 +162,8 @@ def _cue_text(text: pl.Expr, lexicon: Lexicon) -> pl.Expr:
     return cue.str.strip_chars()
 
 
-def _with_cues(frame: pl.LazyFrame, lexicon: Lexicon) -> pl.LazyFrame:
-    """Add a column per cue of `cue`, and the features that follow from them."""
+def _with_cues(frame: pl.LazyFrame, lexicon: Lexicon, source: str) -> pl.LazyFrame:
+    """Add a column per cue of `cue` (made from `source`), and the features that follow."""
     cue = pl.col("cue")
     named_nothing = "|".join(
         lexicon.cues[name]
@@ -175,7 +175,14 @@ def _with_cues(frame: pl.LazyFrame, lexicon: Lexicon) -> pl.LazyFrame:
     return (
         frame.with_columns(
             *(cue.str.contains(lexicon.cues[name]).alias(name) for name in _CUES),
-            orders=cue.str.contains(f"^(?:please |kindly |请)?(?:{lexicon.cues['imperative']})"),
+            # An attack may hide in quotation marks, so it is looked for in the text as it is.
+            *(
+                pl.col(source).str.to_lowercase().str.contains(lexicon.cues[name]).alias(name)
+                for name in ("tampering", "secret")
+            ),
+            orders=cue.str.contains(
+                f"(?:^|[:：] ?)(?:please |kindly |请)?(?:{lexicon.cues['imperative']})"
+            ),
             # A number is an object only where it says what it should be.
             has_object=rest.str.contains(_WORD)
             | (cue.str.contains(lexicon.cues["correct"]) & rest.str.contains(r"\d")),

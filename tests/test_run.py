@@ -41,7 +41,7 @@ def test_a_lesson_is_learned_and_recalled(demo: Path) -> None:
     full = tables["lanes"].filter(pl.col("variant_id") == "full").select("lane_id")
     packets = tables["packets"].join(full, on="lane_id", how="semi")
     texts = tables["texts"].join(packets, on="text_id", how="semi")["text"].to_list()
-    assert any("Wrong value: balances[].balance" in text for text in texts)
+    assert any("Number outside the tolerance: balances[].balance" in text for text in texts)
     assert any("Do not skip negative amounts" in text for text in texts)
 
 
