@@ -93,8 +93,8 @@ def load_harbor(
     with ThreadPoolExecutor(_THREADS) as threads:
         read = threads.map(lambda folder: _read(root, folder), folders)
         trials = list(progress(read, total=len(folders), description="trials"))
-    findings = [finding for trial in trials for finding in trial.findings]
     placed = [_place(trial, known) for trial in trials]
+    findings = [finding for trial in trials for finding in trial.findings]
     if families:
         placed = [trial for trial in placed if trial.family in families]
     kept = _one_per_task(placed, findings)
