@@ -93,6 +93,12 @@ def variants_frame(config: DictConfig) -> pl.DataFrame:
 def variants_of(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
     """Schema Variants from rows of column values, each checked against its column."""
     columns = Variants.columns()
+    rows = list(rows)
+    unknown = sorted({name for row in rows for name in row} - set(columns))
+    if unknown:
+        raise ConfigurationError(
+            f"{unknown[0]}: no such setting" + _suggestion(unknown[0], columns)
+        )
     checked = [{name: _value(name, columns[name], row) for name in columns} for row in rows]
     frame = pl.DataFrame(checked, schema=dict(Variants.create_empty().schema))
     return Variants.validate(frame)

@@ -186,7 +186,10 @@ def test_odd_token_counts_are_told(tmp_path: Path) -> None:
 
 
 def test_a_field_named_for_its_task_is_not_kept(tmp_path: Path) -> None:
-    trace = ">       assert path.exists()\nE       FileNotFoundError: No such file: '/root/stock-gap.xlsx'"
+    trace = (
+        ">       assert path.exists()\n"
+        "E       FileNotFoundError: No such file: '/root/stock-gap.xlsx'"
+    )
     tests = {"results": {"tests": [{"name": "test_it", "status": "failed", "trace": trace}]}}
     files = {"verifier_slash_ctrf_dot_json": json.dumps(tests)}
     _trial(tmp_path, "job/stock-gap__1", _rewards(reward=0.0), **files)

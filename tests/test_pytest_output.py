@@ -12,7 +12,7 @@ _________________________________ test_answers _________________________________
     def test_answers():
 >       assert answers['rows'] == gt['rows']
 E       AssertionError: assert [{'id': 1, ...}] == [{'id': 1, ...}]
-E         
+E
 E         At index 0 diff: {'id': 1, 'sum': 4} != {'id': 1, 'sum': 5}
 E         Use -v to get more diff
 

@@ -110,6 +110,32 @@ def test_killed_at_random_moments_a_run_ends_as_if_never_killed(demo: Path, tmp_
     assert _hashes(tmp_path / "killed") == _hashes(demo)
 
 
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_the_number_of_threads_changes_no_hash(demo: Path, tmp_path: Path, threads: str) -> None:
+    subprocess.run(
+        [*_CLI, "run", f"output={tmp_path / threads}", "memory=[full,off]"],
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, "POLARS_MAX_THREADS": threads},
+        check=True,
+        capture_output=True,
+    )
+    assert _hashes(tmp_path / threads) == _hashes(demo)
+
+
+def test_check_tells_what_is_odd_and_changes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "fam" / "task").mkdir(parents=True)
+    (tmp_path / "fam" / "task" / "instruction.md").write_text("")
+    before = sorted(tmp_path.rglob("*"))
+    assert main(["check", f"family.path={tmp_path}"]) == 0
+    assert "warning:" in capsys.readouterr().out
+    (tmp_path / "fam" / "ALL_TASK_DIFFICULTY_RANKING.json").write_text('["ghost"]')
+    assert main(["check", f"family.path={tmp_path}"]) == 1
+    assert "a listed task is not there, found 'ghost'" in capsys.readouterr().out
+    assert len(sorted(tmp_path.rglob("*"))) == len(before) + 1
+
+
 def test_it_works_from_another_directory(tmp_path: Path) -> None:
     done = subprocess.run(
         [*_CLI, "run", "output=here", "format=json"],
