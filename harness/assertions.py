@@ -341,10 +341,17 @@ def _values(left: Any, right: Any, field: str | None, left_is_actual: bool | Non
     return Difference(
         kind,
         field,
-        expected=str(expected)[:_VALUE_LENGTH],
-        actual=str(actual)[:_VALUE_LENGTH],
+        expected=_printed(expected)[:_VALUE_LENGTH],
+        actual=_printed(actual)[:_VALUE_LENGTH],
         relative_error=_relative_error(_number(expected), _number(actual)) if both else None,
     )
+
+
+def _printed(value: Any) -> str:
+    """The value as text; a set in order, because Python's own order changes from run to run."""
+    if isinstance(value, set | frozenset):
+        return "{" + ", ".join(sorted(map(repr, value))) + "}"
+    return str(value)
 
 
 def _types_differ(left: Any, right: Any) -> bool:
@@ -370,7 +377,10 @@ def _relative_error(expected: float | None, actual: float | None) -> float | Non
 
 
 def _literal_pair(text: str) -> tuple[Any, Any] | None:
-    """Both sides of `left != right` as values, where both are whole literals."""
+    """Both sides of `left != right` as values, where both are whole literals: pytest cuts the
+    middle out of long ones, and what is left may still read like a value."""
+    if "..." in text:
+        return None
     for match in re.finditer(r" != ", text):
         try:
             return ast.literal_eval(text[: match.start()].strip()), ast.literal_eval(
@@ -473,6 +483,9 @@ def _parsed(text: str) -> Any:
 def _cleaned(field: str) -> str | None:
     """The field without quotes and filler; null where what is left names nothing."""
     field = field.strip(" '\"`:,.=")
+    if "!" in field:
+        # A cell on its sheet, whatever words the sheet's name has.
+        return field[:80]
     field = re.sub(
         r"(?i)^(?:the|a|an|value of|column|field|key|cell|sheet|unexpected)\s+", "", field
     )

@@ -155,3 +155,18 @@ def test_a_script_that_says_pass_and_fail_fails_where_it_says_fail() -> None:
         Failure("t", "raise", ("AssertionError: PASS: exists", "FAIL: Sheet1!A1 must be X"))
     )
     assert [(one.kind, one.field) for one in found] == [("value_mismatch", "Sheet1!A1")]
+
+
+def test_what_pytest_cut_is_no_value() -> None:
+    found = _found("assert out['a'] == expected['a']", "assert {'x', '...9'} == {'x', 'y'}")
+    assert (found.kind, found.field, found.actual) == ("value_mismatch", "a", None)
+
+
+def test_a_set_is_printed_in_order() -> None:
+    found = _found("assert out['a'] == expected['a']", "assert {'z', 'x', 'y'} == {'x'}")
+    assert (found.actual, found.expected) == ("{'x', 'y', 'z'}", "{'x'}")
+
+
+def test_a_sheet_keeps_every_word_of_its_name() -> None:
+    (found,) = said("Field Asset Book of July #15!A1 company mismatch")
+    assert found.field == "Field Asset Book of July #15!A1"
