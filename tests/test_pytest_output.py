@@ -170,3 +170,19 @@ def test_a_set_is_printed_in_order() -> None:
 def test_a_sheet_keeps_every_word_of_its_name() -> None:
     (found,) = said("Field Asset Book of July #15!A1 company mismatch")
     assert found.field == "Field Asset Book of July #15!A1"
+
+
+def test_a_path_that_names_nothing_is_no_field() -> None:
+    found = _found(
+        "assert texts_in == texts_out", "assert ['a'] == ['b']", "At index 0 diff: 'a' != 'b'"
+    )
+    assert (found.kind, found.field) == ("value_mismatch", None)
+
+
+def test_a_cell_is_named_with_its_sheet() -> None:
+    found = _found(
+        "assert ws['B1'].value == 'Name'",
+        "AssertionError: assert None == 'Name'",
+        " +  where None = <Cell 'Summary'.B1>.value",
+    )
+    assert (found.field, found.expected, found.actual) == ("Summary!B1", "Name", "None")

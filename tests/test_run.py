@@ -159,6 +159,8 @@ def test_it_works_from_another_directory(tmp_path: Path) -> None:
         (["run", "recall.experiences=-1"], "expected a whole number at least 0"),
         (["run", "trials=harbor"], "trials.root: missing"),
         (["run", "trials=harbor", "trials.root=/nowhere"], "/nowhere: no such folder"),
+        (["run", "recall.similarity=hybrid"], "recall.similarity=hybrid is not built yet"),
+        (["run", "recall.packet=oracle"], "expected one of ['memory', 'none']"),
         (["run", "scope=all"], "scope: found 'all'"),
         (["accept", "run=/nowhere"], "/nowhere: no run here"),
     ],
