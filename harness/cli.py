@@ -1,6 +1,7 @@
 """The command line: `memos-flow <command> [key=value ...]`, wiring and nothing else."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,9 +12,29 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from harness.errors import ConfigurationError, MemosFlowError
+from harness.resources import CONF
 
 _PROGRAM = "memos-flow"
-_USAGE_ERROR, _INTERRUPTED = 2, 130
+#: 128 and the number of the signal, as shells say it.
+_USAGE_ERROR, _INTERRUPTED, _READER_GONE = 2, 130, 141
+_HELP = ("-h", "--help", "help")
+#: What the help of a command says of a key; a group's options are the files of its folder.
+_KEYS = {
+    "family": "embedded family, or family.path=DIR: a family folder, or a folder of families",
+    "trials": "where trials come from; with harbor: trials.root=DIR, tasks.root=DIR",
+    "families": "only these, families=[a,b]",
+    "memory": "settings of the memory, several side by side: memory=[full,off]",
+    "embedder": "what turns texts into vectors",
+    "seeds": "lanes per setting, arm and family",
+    "scope": "family: memory starts empty for each family; shared: one memory through all",
+    "order": "of families in shared scope: sequential, interleaved",
+    "output": "the run folder; an unfinished run of the same configuration is resumed",
+    "run": "the run folder to read",
+    "checks.strict": "stop where a step does not keep its promises",
+    "acceptance.recall_rate": "share from which the recall criteria pass",
+    "format": "text, json",
+}
+_SOURCES = ("family", "trials", "families")
 
 
 @dataclass(frozen=True)
@@ -22,6 +43,7 @@ class Command:
 
     purpose: str
     example: str
+    keys: tuple[str, ...]
     do: Callable[[DictConfig], int]
 
 
@@ -29,21 +51,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0, 1 for a failed criterion or finding, 2 for a usage error."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return _dispatch(words)
+        code = _dispatch(words)
+        # Here, not at exit: a reader that is gone shows itself when the output is written.
+        sys.stdout.flush()
+        return code
     except MemosFlowError as error:
-        print(f"{_PROGRAM}: {error}", file=sys.stderr)
-        return _USAGE_ERROR
+        return _refused(error)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _READER_GONE
+    except OSError as error:
+        # The place is the user's to mend: no such folder, no permission, no space.
+        if error.filename is None:
+            raise
+        return _refused(f"{error.filename}: {error.strerror}")
     except KeyboardInterrupt:
         print(f"{_PROGRAM}: interrupted; the same command resumes", file=sys.stderr)
         return _INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output is gone: nothing is left to say.
-        sys.stderr.close()
-        return _USAGE_ERROR
+
+
+def _refused(reason: Exception | str) -> int:
+    """One line, however many the reason has."""
+    print(f"{_PROGRAM}: {' '.join(str(reason).split())}", file=sys.stderr)
+    return _USAGE_ERROR
 
 
 def _dispatch(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help", "help"):
+    if not words or words[0] in _HELP:
         print(_help())
         return 0
     if words[0] == "--version":
@@ -54,14 +88,16 @@ def _dispatch(words: list[str]) -> int:
         nearest = get_close_matches(name, COMMANDS, n=1)
         hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
         raise ConfigurationError(f"no command {name!r}{hint} ({_PROGRAM} --help lists them)")
-    command = COMMANDS[name]
-    if {"-h", "--help"} & set(overrides):
-        print(f"{_PROGRAM} {name}: {command.purpose}\n\nexample: {command.example}")
+    if set(_HELP) & set(overrides):
+        print(_help_of(name))
         return 0
 
     from harness.configuration import compose_config
+    from harness.runs import check_choices
 
-    return command.do(compose_config(overrides))
+    config = compose_config(overrides)
+    check_choices(config)
+    return COMMANDS[name].do(config)
 
 
 def _help() -> str:
@@ -76,9 +112,31 @@ def _help() -> str:
             "",
             *lines,
             "",
-            "Keys and their defaults: conf/config.yaml and conf/settings.yaml (Hydra's grammar).",
+            f"The keys of a command: {_PROGRAM} run --help. Some shells want brackets quoted.",
         ]
     )
+
+
+def _help_of(name: str) -> str:
+    command = COMMANDS[name]
+    width = max(map(len, command.keys))
+    lines = [f"  {key:<{width}}  {_KEYS[key]}{_options(key)}" for key in command.keys]
+    return "\n".join(
+        [
+            f"{_PROGRAM} {name}: {command.purpose}",
+            f"example: {command.example}",
+            "",
+            *lines,
+            "",
+            f"Defaults: {CONF / 'config.yaml'}",
+            f"Every number of the memory is a key too: {CONF / 'settings.yaml'}",
+        ]
+    )
+
+
+def _options(group: str) -> str:
+    names = sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+    return f" ({', '.join(names)})" if names else ""
 
 
 # The modules of a command are imported when it runs: help answers at once.
@@ -99,12 +157,11 @@ def _run(config: DictConfig) -> int:
 
 
 def _accept(config: DictConfig) -> int:
-    from harness.runs import check_choices, read_tables, write_json
+    from harness.runs import read_tables, write_json
     from reports.acceptance import acceptance, accepted
     from reports.rendering import aligned, markdown
     from reports.report import acceptance_table
 
-    check_choices(config)
     folder = Path(config.run)
     entries = acceptance(read_tables(folder), config.acceptance.recall_rate)
     table = acceptance_table(entries)
@@ -127,10 +184,9 @@ def _check(config: DictConfig) -> int:
 
 
 def _report(config: DictConfig) -> int:
-    from harness.runs import check_choices, read_tables
+    from harness.runs import read_tables
     from reports.report import as_data, as_text
 
-    check_choices(config)
     tables = read_tables(Path(config.run))
     rate = config.acceptance.recall_rate
     if config.format == "json":
@@ -153,24 +209,41 @@ COMMANDS = {
     "run": Command(
         "families or recorded trials through the memory",
         f'{_PROGRAM} run trials=harbor trials.root=DIR tasks.root=DIR memory=[full,"off"]',
+        (
+            *_SOURCES,
+            "memory",
+            "embedder",
+            "seeds",
+            "scope",
+            "order",
+            "output",
+            "checks.strict",
+            "format",
+        ),
         _run,
     ),
     "accept": Command(
         "the acceptance report of a run folder; exit code 1 if a judged setting fails",
         f"{_PROGRAM} accept run=runs/latest",
+        ("run", "acceptance.recall_rate", "format"),
         _accept,
     ),
     "check": Command(
         "what is odd in a family folder or a folder of recorded trials; changes nothing",
         f"{_PROGRAM} check trials=harbor trials.root=DIR tasks.root=DIR",
+        (*_SOURCES, "format"),
         _check,
     ),
     "report": Command(
-        "the reports of a run folder", f"{_PROGRAM} report run=runs/latest format=json", _report
+        "the reports of a run folder",
+        f"{_PROGRAM} report run=runs/latest format=json",
+        ("run", "acceptance.recall_rate", "format"),
+        _report,
     ),
     "calibrate": Command(
         "similarity thresholds of an embedder, from labelled pairs of lessons",
         f"{_PROGRAM} calibrate embedder=hashing",
+        ("embedder", "format"),
         _calibrate,
     ),
 }
