@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from harness.embedders import Embedder
 from harness.errors import InputError
+from harness.resources import DATASETS
 
 Language = Literal["en", "zh", "mixed"]
 Kind = Literal[
@@ -124,10 +125,7 @@ class Calibration:
 
 def lesson_pairs_file() -> Path:
     """The project's pairs, in an installed package or in the source tree."""
-    here = Path(__file__).parent
-    packaged = here / "_data" / "datasets"
-    datasets = packaged if packaged.is_dir() else here.parent / "datasets"
-    return datasets / "calibration" / "lesson_pairs.jsonl"
+    return DATASETS / "calibration" / "lesson_pairs.jsonl"
 
 
 def read_pairs(path: Path) -> tuple[Pair, ...]:

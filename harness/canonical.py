@@ -1,13 +1,12 @@
 """Canonical hashes: two tables are equal if their hashes are, whatever wrote them in what order."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Final, Protocol
 
 import numpy as np
 import polars as pl
 
-from harness.store import Store
 from memos_flow.schemas import TABLES
 
 #: Recorded wall times are facts of the world's clock; commit ids never leave the store.
@@ -20,17 +19,12 @@ class _Digest(Protocol):
     def update(self, data: bytes, /) -> None: ...
 
 
-def table_hashes(store: Store) -> dict[str, dict[str, int | str]]:
-    """`{table: {"rows", "hash"}}` of the committed rows; content tables are counted once by key."""
-    commits = store.commits()
-    hashes: dict[str, dict[str, int | str]] = {}
-    for name, schema in TABLES.items():
-        frame = store.read(name, commits)
-        hashes[name] = {
-            "rows": frame.height,
-            "hash": canonical_hash(frame, schema.primary_key()),
-        }
-    return hashes
+def table_hashes(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, int | str]]:
+    """`{table: {"rows", "hash"}}` of tables as a store reads them: committed rows, content once."""
+    return {
+        name: {"rows": frame.height, "hash": canonical_hash(frame, TABLES[name].primary_key())}
+        for name, frame in tables.items()
+    }
 
 
 def canonical_hash(frame: pl.DataFrame, key: Sequence[str]) -> str:

@@ -3,16 +3,20 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
 from harness.errors import ConfigurationError, MemosFlowError
 from harness.resources import CONF
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _PROGRAM = "memos-flow"
 #: 128 and the number of the signal, as shells say it.
@@ -144,16 +148,21 @@ def _options(group: str) -> str:
 
 def _run(config: DictConfig) -> int:
     from harness.runs import execute
-    from reports.report import as_data, as_text
 
     tables = execute(config)
+    _show(tables, config)
+    print(f"run folder: {config.output}", file=sys.stderr)
+    return 0
+
+
+def _show(tables: Mapping[str, "pl.DataFrame"], config: DictConfig) -> None:
+    from reports.report import as_data, as_text
+
     rate = config.acceptance.recall_rate
     if config.format == "json":
         print(json.dumps(as_data(tables, rate), indent=2, ensure_ascii=False))
     else:
         print(as_text(tables, rate), end="")
-    print(f"run folder: {config.output}", file=sys.stderr)
-    return 0
 
 
 def _accept(config: DictConfig) -> int:
@@ -185,14 +194,8 @@ def _check(config: DictConfig) -> int:
 
 def _report(config: DictConfig) -> int:
     from harness.runs import read_tables
-    from reports.report import as_data, as_text
 
-    tables = read_tables(Path(config.run))
-    rate = config.acceptance.recall_rate
-    if config.format == "json":
-        print(json.dumps(as_data(tables, rate), indent=2, ensure_ascii=False))
-    else:
-        print(as_text(tables, rate), end="")
+    _show(read_tables(Path(config.run)), config)
     return 0
 
 

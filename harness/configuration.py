@@ -80,7 +80,7 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
         OmegaConf.resolve(defaults)
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigurationError(_first_line(error)) from error
-    _check_against(_container(defaults), _container(config))
+    _check_against(container(defaults), container(config))
     return config
 
 
@@ -91,9 +91,9 @@ def variants_frame(config: DictConfig) -> pl.DataFrame:
     """
     base = {section: config[section] for section in SECTIONS}
     rows = []
-    for name, overlay in _container(config.memory).items():
+    for name, overlay in container(config.memory).items():
         own = {key: value for key, value in overlay.items() if key not in _OF_VARIANT}
-        merged = _container(OmegaConf.merge(OmegaConf.create(base), own))
+        merged = container(OmegaConf.merge(OmegaConf.create(base), own))
         described = {key: overlay.get(key, default) for key, default in _OF_VARIANT.items()}
         rows.append({"variant_id": name, **described, **flattened(merged)})
     return variants_of(rows)
@@ -170,7 +170,8 @@ def _composed(overrides: Sequence[str]) -> DictConfig:
         return compose(config_name="config", overrides=list(overrides))
 
 
-def _container(config: Any) -> dict[str, Any]:
+def container(config: Any) -> dict[str, Any]:
+    """A part of the configuration as a plain dictionary, interpolations resolved."""
     content = OmegaConf.to_container(config, resolve=True)
     assert isinstance(content, dict)
     return {str(key): value for key, value in content.items()}

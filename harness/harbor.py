@@ -438,9 +438,9 @@ def _execution(
         "reward": reward,
         "passed": None if reward is None else reward >= FULL_PASS,
         "checks_passed": outcome.passed_count if counted else None,
-        "checks_total": max(counted, outcome.passed_count) if counted else None,
+        "checks_total": counted or None,
         "has_verifier_output": bool({"ctrf.json", "test-stdout.txt"} & set(trial.verifier)),
-        "verifier_suspect": outcome.crashed or any(row["suspect"] for row in rows),
+        "verifier_suspect": _suspect(rows, outcome),
         "error_type": _at(trial.result, "exception_info", "exception_type"),
         "tokens_input": tokens["input"],
         "tokens_output": tokens["output"],
@@ -524,6 +524,11 @@ def _check_row(
     return row | told
 
 
+def _suspect(rows: list[dict[str, Any]], outcome: Outcome) -> bool:
+    """The verifier's own log shows that it broke down."""
+    return outcome.crashed or any(row["suspect"] for row in rows)
+
+
 def check_key(name: str) -> str:
     """The name without file, class, parameters and numbers: the same check elsewhere."""
     bare = re.sub(r"\[.*\]$", "", name.split("::")[-1].rsplit(".", 1)[-1].strip().lower())
@@ -533,7 +538,7 @@ def check_key(name: str) -> str:
 def _oddities(placed: _Placed, rows: list[dict[str, Any]], outcome: Outcome) -> Iterable[Finding]:
     """What a reader of this recording should know about the trial."""
     trial = placed.trial
-    if outcome.crashed or any(row["suspect"] for row in rows):
+    if _suspect(rows, outcome):
         yield Finding(trial.path, "warning", "the verifier's log shows a crash of its own")
     if placed.reward is not None and placed.reward < FULL_PASS and not rows:
         yield Finding(trial.path, "note", "failed without any check in its verifier's output")

@@ -17,9 +17,7 @@ class Replay:
         self._recording = recording
         self._arms = lanes.select("lane_id", "arm_id")
         self._itinerary = itinerary
-        self._executions = pl.concat(
-            [recording.executions, _not_run(recording, recording.executions)]
-        )
+        self._executions = pl.concat([recording.executions, _not_run(recording)])
 
     def __call__(self, starts: pl.DataFrame, packets: pl.DataFrame) -> World:
         """The recorded trials of the tasks that start now, whatever the packets say."""
@@ -79,12 +77,12 @@ def _of(frame: pl.DataFrame, ids: pl.DataFrame, key: list[str]) -> pl.DataFrame:
     return frame.join(ids, on="execution_id", how="semi").sort(key)
 
 
-def _not_run(recording: Recording, executions: pl.DataFrame) -> pl.DataFrame:
+def _not_run(recording: Recording) -> pl.DataFrame:
     """Planned trials that the recording does not hold: unscored, and in every "planned"."""
     missing = (
         recording.arms.select("arm_id")
         .join(recording.tasks.select("family", "task"), how="cross")
-        .join(executions, on=_TASK, how="anti")
+        .join(recording.executions, on=_TASK, how="anti")
     )
     ids = [content_id(*row, "not run") for row in missing.iter_rows()]
     return Executions.validate(
@@ -97,7 +95,7 @@ def _not_run(recording: Recording, executions: pl.DataFrame) -> pl.DataFrame:
         ).select(
             *(
                 pl.col(name) if name in _GIVEN else pl.lit(None, dtype).alias(name)
-                for name, dtype in executions.schema.items()
+                for name, dtype in recording.executions.schema.items()
             )
         ),
         cast=True,

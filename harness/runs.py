@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from harness.canonical import table_hashes
-from harness.configuration import difference, stored_yaml, variants_frame
+from harness.configuration import container, difference, stored_yaml, variants_frame
 from harness.embedders import embedder_from
 from harness.errors import ConfigurationError, StoreError
 from harness.lexicons import load_lexicon
@@ -58,7 +58,7 @@ def execute(config: DictConfig) -> dict[str, pl.DataFrame]:
     )
     seconds = run(plan, mind_of(config), store)
     tables = read_tables(folder)
-    write_json(folder / "summary.json", summary(tables, table_hashes(store), seconds))
+    write_json(folder / "summary.json", summary(tables, table_hashes(tables), seconds))
     entries = acceptance(tables, config.acceptance.recall_rate)
     write_json(folder / "acceptance.json", {"criteria": entries})
     return tables
@@ -94,11 +94,11 @@ def _check_built(variants: pl.DataFrame) -> None:
 
 def mind_of(config: DictConfig) -> Mind:
     """What the memory understands texts with, as configured."""
-    embedder = embedder_from(_mapping(config.embedder))
+    embedder = embedder_from(container(config.embedder))
     return Mind(
         library=Library(embedder.embed, load_lexicon(CONF / "lexicon")),
-        wording=Wording.from_mapping(_mapping(config.wording)),
-        domains=_mapping(config.domains),
+        wording=Wording.from_mapping(container(config.wording)),
+        domains=container(config.domains),
     )
 
 
@@ -113,9 +113,7 @@ def read_tables(folder: Path) -> dict[str, pl.DataFrame]:
 
 def write_json(path: Path, content: Any) -> None:
     """The file appears as a whole or not at all."""
-    written = path.with_suffix(f"{path.suffix}.part")
-    written.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    written.replace(path)
+    _write_whole(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def _claim(folder: Path, current: str) -> None:
@@ -132,12 +130,10 @@ def _claim(folder: Path, current: str) -> None:
     if folder.exists() and any(folder.iterdir()):
         raise StoreError(f"{folder}: not empty and not a run folder; choose output=DIR")
     folder.mkdir(parents=True, exist_ok=True)
-    written = stored.with_suffix(".part")
-    written.write_text(current, encoding="utf-8")
-    written.replace(stored)
+    _write_whole(stored, current)
 
 
-def _mapping(config: DictConfig) -> dict[str, Any]:
-    content = OmegaConf.to_container(config, resolve=True)
-    assert isinstance(content, dict)
-    return {str(key): value for key, value in content.items()}
+def _write_whole(path: Path, text: str) -> None:
+    written = path.with_suffix(f"{path.suffix}.part")
+    written.write_text(text, encoding="utf-8")
+    written.replace(path)

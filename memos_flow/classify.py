@@ -33,8 +33,8 @@ _CUES = (
 )
 
 
-def classified(texts: pl.LazyFrame, lexicon: Lexicon) -> pl.LazyFrame:
-    """One row per text (`text_id`, `text`), in the order given.
+def classified(texts: pl.LazyFrame, clauses: pl.LazyFrame, lexicon: Lexicon) -> pl.LazyFrame:
+    """One row per text (`text_id`, `text`), in the order given; `clauses` are those of the texts.
 
     Columns: `text_id`; `shape` (the first of SHAPES that matches), `soft` (hedged, or without an
     object), `classifier_confidence`; `actionable` (a clause of it is); `directive_sign` of its
@@ -42,16 +42,12 @@ def classified(texts: pl.LazyFrame, lexicon: Lexicon) -> pl.LazyFrame:
     should be), `states_fact`, `criticises`; `quarantine` (null where it may pass), `retracted`.
     """
     whole = _with_cues(texts.with_columns(cue=_cue_text(pl.col("text"), lexicon)), lexicon, "text")
-    parts = (
-        clauses(texts, lexicon)
-        .group_by("text_id")
-        .agg(
-            actionable=pl.col("actionable").any(),
-            says_what_worked=pl.col("says_what_worked").any(),
-            states_fact=pl.col("states_fact").any(),
-            directive_sign=pl.col("directive_sign").drop_nulls().first(),
-            attacks=pl.col("attacks").any(),
-        )
+    parts = clauses.group_by("text_id").agg(
+        actionable=pl.col("actionable").any(),
+        says_what_worked=pl.col("says_what_worked").any(),
+        states_fact=pl.col("states_fact").any(),
+        directive_sign=pl.col("directive_sign").drop_nulls().first(),
+        attacks=pl.col("attacks").any(),
     )
     faulty = pl.col("fault") | pl.col("bare_fault")
     boundary = pl.col("text").str.contains_any(list(lexicon.boundary_phrases))
@@ -122,8 +118,7 @@ def clauses(texts: pl.LazyFrame, lexicon: Lexicon) -> pl.LazyFrame:
         "text_id",
         "position",
         "clause",
-        *(name for name in _FEATURES if name != "retracted"),
-        "retracted",
+        *_FEATURES,
         attacks=(pl.col("tampering") & ~pl.col("forbid")) | pl.col("secret"),
     )
 

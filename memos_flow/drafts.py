@@ -86,7 +86,7 @@ def drafts(lessons: pl.LazyFrame, tasks: pl.LazyFrame, settings: pl.LazyFrame) -
     gets if it creates an experience.
     """
     from_check = pl.col("origin") == "check"
-    success = pl.col("experience_type").is_in(["success_pattern"])
+    success = pl.col("experience_type") == "success_pattern"
     counting = (
         lessons.filter(pl.col("dropped").is_null())
         .join(tasks, on=["lane_id", "episode_step"], how="left")

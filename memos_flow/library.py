@@ -171,21 +171,18 @@ class Library:
 
     def _understand(self, text_ids: pl.LazyFrame) -> None:
         """Classify the texts that were not asked for before."""
-        wanted = text_ids.select("text_id").drop_nulls().unique().sort("text_id")
+        wanted = text_ids.select("text_id").drop_nulls().unique()
         if self._features is not None:
             wanted = wanted.join(self._features.lazy(), on="text_id", how="anti")
-        elif wanted.collect(engine="in-memory").is_empty():
-            wanted = wanted.clear()
         texts = wanted.join(self.texts, on="text_id", how="inner").sort("text_id")
         new = texts.collect(engine="in-memory")
         if new.is_empty() and self._features is not None:
             return
-        features = classified(new.lazy(), self._lexicon).collect(engine="in-memory")
-        parts = self.interned(clauses(new.lazy(), self._lexicon), "clause").collect(
-            engine="in-memory"
-        )
-        self._features = _appended(self._features, features)
-        self._clauses = _appended(self._clauses, parts)
+        parts = clauses(new.lazy(), self._lexicon).collect(engine="in-memory")
+        features = classified(new.lazy(), parts.lazy(), self._lexicon)
+        self._features = _appended(self._features, features.collect(engine="in-memory"))
+        named = self.interned(parts.lazy(), "clause").collect(engine="in-memory")
+        self._clauses = _appended(self._clauses, named)
 
 
 def _appended(known: pl.DataFrame | None, new: pl.DataFrame) -> pl.DataFrame:

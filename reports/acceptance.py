@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from reports.summary import Tables
+from reports.summary import Tables, injected_experiences, variant_of_lanes
 
 Verdict = Literal["pass", "fail", "not_applicable", "expected_fail"]
 
@@ -35,7 +35,7 @@ class Criterion:
 def acceptance(tables: Tables, recall_rate: float) -> list[dict[str, Any]]:
     """One entry per variant and criterion: `variant`, `judged`, `id`, `statement`, `verdict`,
     `met`, `opportunities`, `evidence` (a few rows, unmet first) and `why`."""
-    lanes = tables["lanes"].select("lane_id", "variant_id")
+    lanes = variant_of_lanes(tables)
     return [
         entry
         for name, criterion in CRITERIA.items()
@@ -155,10 +155,8 @@ def _recalling(tables: Tables) -> pl.DataFrame:
 
 def _carried(tables: Tables) -> pl.DataFrame:
     """Injected experiences, as `policy_id`, with the steps of the version recalled."""
-    return (
-        tables["packet_items"]
-        .filter((pl.col("fate") == "injected") & (pl.col("channel") == "experience"))
-        .select(*_STEP, "created_step", "updated_step", "experience_type", policy_id="item_id")
+    return injected_experiences(tables).select(
+        *_STEP, "created_step", "updated_step", "experience_type", policy_id="item_id"
     )
 
 
@@ -259,7 +257,7 @@ def _salient_failure_is_recallable(tables: Tables) -> pl.DataFrame:
     thresholds = tables["variants"].select(
         "variant_id", "gate_theta_severity", "draft_active_confidence"
     )
-    lanes = tables["lanes"].select("lane_id", "variant_id").join(thresholds, on="variant_id")
+    lanes = variant_of_lanes(tables).join(thresholds, on="variant_id")
     versions = _versions(tables).select(
         *_STEP, "policy_id", "status", "skill_eligible", "confidence", kind="experience_type"
     )

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from reports.summary import Tables
+from reports.summary import Tables, variant_of_lanes
 
 STAGES = (
     "planned trials",
@@ -49,7 +49,7 @@ def funnel(tables: Tables) -> pl.DataFrame:
 
 def reasons(tables: Tables) -> pl.DataFrame:
     """`variant_id`, `stage`, `reason`, `number`: why something did not go on, by frequency."""
-    lanes = tables["lanes"].select("lane_id", "variant_id")
+    lanes = variant_of_lanes(tables)
     lost = {
         "trial": tables["trials"].filter(pl.col("reward").is_null()).select("lane_id", "status"),
         "lesson": tables["lessons"]
@@ -80,7 +80,7 @@ def reasons(tables: Tables) -> pl.DataFrame:
 
 def kinds(tables: Tables) -> pl.DataFrame:
     """`variant_id`, `experience_type`, `number`: distinct experiences by their newest type."""
-    lanes = tables["lanes"].select("lane_id", "variant_id")
+    lanes = variant_of_lanes(tables)
     return (
         tables["policies"]
         .sort("updated_step")
@@ -94,7 +94,7 @@ def kinds(tables: Tables) -> pl.DataFrame:
 
 def _counted(tables: Tables, rows: dict[str, pl.DataFrame], name: str) -> pl.DataFrame:
     """Rows per variant of each frame of `lane_id`; 0 where a variant has none."""
-    lanes = tables["lanes"].select("lane_id", "variant_id")
+    lanes = variant_of_lanes(tables)
     variants = lanes.select("variant_id").unique()
     order = pl.DataFrame({name: list(rows), "place": range(len(rows))})
     counted = pl.concat(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from reports.summary import Tables
+from reports.summary import Tables, injected_experiences, variant_of_lanes
 
 _QUERY = ["lane_id", "step"]
 
@@ -19,23 +19,17 @@ def relevance(tables: Tables) -> pl.DataFrame:
 
     `rank` is its place among the injected experiences of the packet, null where it was not in it.
     """
-    failing = (
-        tables["checks"]
-        .filter(~pl.col("passed") & pl.col("field").is_not_null())
-        .select("execution_id", "kind", "field")
-        .unique()
-    )
     held = (
         tables["policies"]
         .filter(pl.col("field").is_not_null())
         .select("lane_id", "policy_id", "created_step", kind="check_kind", field="field")
         .unique()
     )
-    lanes = tables["lanes"].select("lane_id", "variant_id")
+    lanes = variant_of_lanes(tables)
     return (
         tables["trials"]
         .select(*_QUERY, "execution_id")
-        .join(failing, on="execution_id", how="inner")
+        .join(_failing_fields(tables), on="execution_id", how="inner")
         .join(held, on=["lane_id", "kind", "field"], how="inner")
         .filter(pl.col("created_step") < pl.col("step"))
         .join(injected_ranks(tables), on=[*_QUERY, "policy_id"], how="left")
@@ -48,8 +42,7 @@ def relevance(tables: Tables) -> pl.DataFrame:
 def injected_ranks(tables: Tables) -> pl.DataFrame:
     """`lane_id`, `step`, `policy_id`, `rank` (1 is first) of the experiences that were injected."""
     return (
-        tables["packet_items"]
-        .filter((pl.col("fate") == "injected") & (pl.col("channel") == "experience"))
+        injected_experiences(tables)
         .sort(*_QUERY, "rank")
         .with_columns(rank=pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over(_QUERY))
         .select(*_QUERY, "rank", policy_id="item_id")
@@ -98,17 +91,10 @@ def preventable_failures(tables: Tables, relevance: pl.DataFrame) -> pl.DataFram
     Preventable: the lane already held an earlier lesson of that kind and field. Share: of the
     preventable ones, those whose lesson was in the packet; null where none was preventable.
     """
-    lanes = tables["lanes"].select("lane_id", "variant_id")
+    lanes = variant_of_lanes(tables)
     failing = (
         tables["trials"]
-        .join(
-            tables["checks"]
-            .filter(~pl.col("passed") & pl.col("field").is_not_null())
-            .select("execution_id", "kind", "field")
-            .unique(),
-            on="execution_id",
-            how="inner",
-        )
+        .join(_failing_fields(tables), on="execution_id", how="inner")
         .join(lanes, on="lane_id", how="left")
         .group_by("variant_id")
         .agg(failing=pl.len())
@@ -137,7 +123,7 @@ def containment(tables: Tables) -> pl.DataFrame:
     Of the `lanes` that had a task at `step`, how many had in their packet an experience first
     learned at step `learned_at`. Keyed by step numbers, so a missing task shifts nothing.
     """
-    lanes = tables["lanes"].select("lane_id", "variant_id")
+    lanes = variant_of_lanes(tables)
     planned = (
         tables["trials"]
         .join(lanes, on="lane_id")
@@ -145,8 +131,7 @@ def containment(tables: Tables) -> pl.DataFrame:
         .agg(lanes=pl.len())
     )
     holding = (
-        tables["packet_items"]
-        .filter((pl.col("fate") == "injected") & (pl.col("channel") == "experience"))
+        injected_experiences(tables)
         .join(lanes, on="lane_id")
         .group_by("variant_id", "step", learned_at="created_step")
         .agg(holding=pl.col("lane_id").n_unique())
@@ -162,7 +147,7 @@ def containment(tables: Tables) -> pl.DataFrame:
 
 def packet_facts(tables: Tables) -> pl.DataFrame:
     """Per variant: `packets`, `empty`, mean `characters` and `items` of all packets."""
-    lanes = tables["lanes"].select("lane_id", "variant_id")
+    lanes = variant_of_lanes(tables)
     return (
         tables["packets"]
         .join(lanes, on="lane_id")
@@ -174,4 +159,14 @@ def packet_facts(tables: Tables) -> pl.DataFrame:
             items=pl.col("items").mean(),
         )
         .sort("variant_id")
+    )
+
+
+def _failing_fields(tables: Tables) -> pl.DataFrame:
+    """`execution_id`, `kind`, `field` of the failing checks whose field is known, each once."""
+    return (
+        tables["checks"]
+        .filter(~pl.col("passed") & pl.col("field").is_not_null())
+        .select("execution_id", "kind", "field")
+        .unique()
     )

@@ -10,6 +10,18 @@ from memos_flow.schemas.vocabulary import UNSCORED_STATUSES
 Tables = Mapping[str, pl.DataFrame]
 
 
+def variant_of_lanes(tables: Tables) -> pl.DataFrame:
+    """`lane_id`, `variant_id`: what every report groups by."""
+    return tables["lanes"].select("lane_id", "variant_id")
+
+
+def injected_experiences(tables: Tables) -> pl.DataFrame:
+    """The rows of `packet_items` whose experience stood in its packet."""
+    return tables["packet_items"].filter(
+        (pl.col("fate") == "injected") & (pl.col("channel") == "experience")
+    )
+
+
 def arms_summary(tables: Tables) -> pl.DataFrame:
     """Per (arm, variant): `planned`, `scored`, `unscored`, `passed`, `reward_sum`, `errors`.
 

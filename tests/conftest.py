@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
+from harness.configuration import flattened
 from harness.embedders import HashingEmbedder
 from memos_flow.lexicon import Lexicon
 from memos_flow.library import Library
@@ -16,16 +17,6 @@ from memos_flow.schemas import Variants
 from memos_flow.wording import Wording
 
 CONF = Path(__file__).parents[1] / "conf"
-
-
-def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """`gate.theta_r_task` as `gate_theta_r_task`; the weights stay one struct."""
-    leaves: dict[str, Any] = {}
-    for key, value in settings.items():
-        name = f"{prefix}{key}"
-        nested = isinstance(value, Mapping) and name != "verdict_weights"
-        leaves |= flat(value, f"{name}_") if nested else {name: value}
-    return leaves
 
 
 def defaults() -> dict[str, Any]:
@@ -37,7 +28,7 @@ def defaults() -> dict[str, Any]:
     resolved = OmegaConf.to_container(merged, resolve=True)
     assert isinstance(resolved, dict)
     del resolved["embedder"]
-    return flat({str(key): value for key, value in resolved.items()})
+    return flattened({str(key): value for key, value in resolved.items()})
 
 
 Settings = Callable[..., pl.DataFrame]

@@ -20,8 +20,13 @@ def _frame(texts: list[str]) -> pl.LazyFrame:
     return pl.DataFrame({"text_id": range(len(texts)), "text": texts}, schema=schema).lazy()
 
 
+def _classified(texts: list[str]) -> pl.DataFrame:
+    frame = _frame(texts)
+    return classified(frame, clauses(frame, _LEXICON), _LEXICON).collect()
+
+
 def _said(text: str) -> dict[str, Any]:
-    return classified(_frame([text]), _LEXICON).collect().row(0, named=True)
+    return _classified([text]).row(0, named=True)
 
 
 ACTIONABLE = [
@@ -181,8 +186,8 @@ _TEXTS = st.lists(st.sampled_from([*ACTIONABLE, *VAGUE, *ATTACKS]), min_size=1, 
 @given(_TEXTS)
 @settings(max_examples=25, deadline=None)
 def test_a_text_is_read_the_same_alone_and_in_company(texts: list[str]) -> None:
-    together = classified(_frame(texts), _LEXICON).collect().drop("text_id")
-    alone = pl.concat([classified(_frame([text]), _LEXICON).collect() for text in texts])
+    together = _classified(texts).drop("text_id")
+    alone = pl.concat([_classified([text]) for text in texts])
     assert together.equals(alone.drop("text_id"))
 
 
