@@ -307,6 +307,7 @@ def _gated(parts: pl.LazyFrame, settings: pl.LazyFrame) -> pl.LazyFrame:
             .cast(pl.Enum(DROP_REASONS))
         )
         .drop("feedback_enabled", "feedback_split", *_THETAS)
+        .sort("lane_id", "lesson_id")
     )
 
 
