@@ -34,6 +34,7 @@ _KEYS = {
     "order": "of families in shared scope: sequential, interleaved",
     "output": "the run folder; an unfinished run of the same configuration is resumed",
     "run": "the run folder to read",
+    "input": "JSONL file, a row each: id, text, raw, polarity, magnitude, channel, r_task",
     "checks.strict": "stop where a step does not keep its promises",
     "acceptance.recall_rate": "share from which the recall criteria pass",
     "format": "text, json",
@@ -181,6 +182,14 @@ def _accept(config: DictConfig) -> int:
     return 0 if accepted(entries) else 1
 
 
+def _gate(config: DictConfig) -> int:
+    from harness.runs import gate
+
+    for row in gate(config):
+        print(json.dumps(row, ensure_ascii=False))
+    return 0
+
+
 def _check(config: DictConfig) -> int:
     from harness.check import findings_of
 
@@ -230,6 +239,12 @@ COMMANDS = {
         f"{_PROGRAM} accept run=runs/latest",
         ("run", "acceptance.recall_rate", "format"),
         _accept,
+    ),
+    "gate": Command(
+        "what the memory would make of feedback rows; one JSON line per row, nothing stored",
+        f"{_PROGRAM} gate input=feedback.jsonl",
+        ("input", "memory", "embedder"),
+        _gate,
     ),
     "check": Command(
         "what is odd in a family folder or a folder of recorded trials; changes nothing",

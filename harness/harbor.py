@@ -5,7 +5,6 @@ but not scored stays, unscored.
 """
 
 import json
-import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +21,7 @@ from harness.assertions import Difference, differences, said
 from harness.errors import InputError
 from harness.families import Families, load_families, masked
 from harness.findings import Finding
+from harness.payload import finite, parsed, reward_of
 from harness.progress import progress
 from harness.pytest_output import Outcome, failure_of_trace, outcome_of
 from harness.recording import REMARKS, Recording
@@ -295,10 +295,10 @@ def _reward(trial: _Trial) -> float | None:
     Of several keys `reward` counts, else the only one, else all must be full: then 1, else 0.
     """
     sources: dict[str, float | None] = {
-        "result.json": _of_rewards(_at(trial.result, "verifier_result", "rewards")),
+        "result.json": reward_of(_at(trial.result, "verifier_result", "rewards")),
         "step_results": _of_steps(trial.result.get("step_results")),
-        "reward.json": _of_rewards(_parsed(trial.verifier.get("reward.json"))),
-        "reward.txt": _finite(trial.verifier.get("reward.txt")),
+        "reward.json": reward_of(parsed(trial.verifier.get("reward.json"))),
+        "reward.txt": finite(trial.verifier.get("reward.txt")),
     }
     told = {name: reward for name, reward in sources.items() if reward is not None}
     if len(set(told.values())) > 1:
@@ -306,39 +306,11 @@ def _reward(trial: _Trial) -> float | None:
     return next(iter(told.values()), None)
 
 
-def _of_rewards(rewards: Any) -> float | None:
-    if not isinstance(rewards, dict):
-        return _finite(rewards)
-    values = {
-        key: number for key, value in rewards.items() if (number := _finite(value)) is not None
-    }
-    if "reward" in values:
-        return values["reward"]
-    if len(values) == 1:
-        return next(iter(values.values()))
-    return float(all(value >= FULL_PASS for value in values.values())) if values else None
-
-
 def _of_steps(steps: Any) -> float | None:
     """A trial of several steps passed if its last one did."""
     if not isinstance(steps, list) or not steps:
         return None
-    return _of_rewards(_at(steps[-1], "verifier_result", "rewards"))
-
-
-def _finite(value: Any) -> float | None:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) and not isinstance(value, bool) else None
-
-
-def _parsed(text: str | None) -> Any:
-    try:
-        return json.loads(text) if text else None
-    except json.JSONDecodeError:
-        return None
+    return reward_of(_at(steps[-1], "verifier_result", "rewards"))
 
 
 # The tables.
@@ -476,7 +448,7 @@ def _checks(placed: _Placed, execution_id: int) -> tuple[list[dict[str, Any]], O
 
 def _verifier_outcome(trial: _Trial) -> tuple[Outcome, str]:
     """What the verifier's output tells, and the name of its first test."""
-    tests = _at(_parsed(trial.verifier.get("ctrf.json")), "results", "tests")
+    tests = _at(parsed(trial.verifier.get("ctrf.json")), "results", "tests")
     if not isinstance(tests, list) or not tests:
         outcome = outcome_of(trial.verifier.get("test-stdout.txt", ""))
         return outcome, "verifier"
@@ -563,12 +535,12 @@ def _at(value: Any, *keys: str) -> Any:
 
 
 def _count(value: Any) -> int | None:
-    number = _finite(value)
+    number = finite(value)
     return int(number) if number is not None and number >= 0 else None
 
 
 def _cost(value: Any) -> float | None:
-    number = _finite(value)
+    number = finite(value)
     return number if number is not None and number >= 0 else None
 
 

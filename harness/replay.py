@@ -68,6 +68,7 @@ class Replay:
                 "text_id",
                 pl.lit(None, pl.String).alias("outcome"),
                 pl.lit(None, pl.Float64).alias("verifier_severity"),
+                pl.lit(None, pl.Int64).alias("execution_id"),
             )
             .sort("lane_id", "step", "order")
         )

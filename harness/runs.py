@@ -12,6 +12,7 @@ from harness.canonical import table_hashes
 from harness.configuration import container, difference, stored_yaml, variants_frame
 from harness.embedders import embedder_from
 from harness.errors import ConfigurationError, StoreError
+from harness.gate import judged, read_rows
 from harness.lexicons import load_lexicon
 from harness.loop import Mind, Plan, run
 from harness.resources import CONF
@@ -62,6 +63,19 @@ def execute(config: DictConfig) -> dict[str, pl.DataFrame]:
     entries = acceptance(tables, config.acceptance.recall_rate)
     write_json(folder / "acceptance.json", {"criteria": entries})
     return tables
+
+
+def gate(config: DictConfig) -> list[dict[str, Any]]:
+    """What the one setting of `memory` would make of the feedback rows of `input`."""
+    if config.input is None:
+        raise ConfigurationError("input: missing; name a JSONL file of feedback rows")
+    variants = variants_frame(config)
+    if variants.height > 1:
+        raise ConfigurationError(
+            f"memory: found {variants['variant_id'].to_list()}, expected one setting for gate"
+        )
+    mind = mind_of(config)
+    return judged(read_rows(Path(config.input)), variants, mind.library, mind.wording)
 
 
 def check_choices(config: DictConfig) -> None:

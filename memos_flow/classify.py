@@ -11,6 +11,17 @@ from memos_flow.lexicon import Lexicon
 from memos_flow.schemas.vocabulary import DIRECTIVE_SIGNS, QUARANTINE_REASONS, SHAPES
 
 _FENCED = r"(?s)```[^\n`]*\n?(.*?)(?:```|$)"
+#: Lines that a program wrote: tracebacks, prompts, log levels, times, test results.
+_LOG_LINE = (
+    r"(?m)^[ \t]*(?:Traceback \(|File \"[^\"\n]*\", line \d|at [\w.$<>]+\([^)\n]*\)|\$ |>>> |E   "
+    r"|\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|TRACE)\b|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
+    r"|\[?\d\d:\d\d:\d\d|(?:PASSED|FAILED|PASS|FAIL|ERROR|SKIPPED|ok|not ok) [\w./-]+(?:::|\.py|\.[jt]s)"
+    r"|[\w./-]+::\w+|=+ [^\n]* =+|-{4,}|npm ERR!|make(?:\[\d+\])?: )[^\n]*\n?"
+)
+#: What went wrong, in a program's words.
+_ERROR_LINE = (
+    r"(?m)^[ \t]*(?:E +)?(?:[\w.]*(?:Error|Exception|Failure)\b: |[Ee]xpected |assert )[^\n]*$"
+)
 _INLINE = r"`[^`\n]{1,200}`"
 _QUOTED = r'"[^"\n]{1,400}"|“[^”\n]{1,400}”|「[^」\n]{1,400}」|『[^』\n]{1,400}』'
 _WORD = r"[a-z]|\p{Han}"
@@ -27,6 +38,7 @@ _CUES = (
     "fault",
     "bare_fault",
     "praise",
+    "acknowledges",
     "worked",
     "fact",
     "hedge",
@@ -38,7 +50,8 @@ def classified(texts: pl.LazyFrame, clauses: pl.LazyFrame, lexicon: Lexicon) -> 
 
     Columns: `text_id`; `shape` (the first of SHAPES that matches), `soft` (hedged, or without an
     object), `classifier_confidence`; `actionable` (a clause of it is); `directive_sign` of its
-    first directive; `approves` and `rejects` (the result); `says_what_worked`, `expects` (what it
+    first directive; `approves` (praises), `of_the_result` (and nothing else), `rejects` (states a
+    fault); `says_what_worked`, `expects` (what it
     should be), `states_fact`, `criticises`; `quarantine` (null where it may pass), `retracted`.
     """
     whole = _with_cues(texts.with_columns(cue=_cue_text(pl.col("text"), lexicon)), lexicon, "text")
@@ -71,11 +84,13 @@ def classified(texts: pl.LazyFrame, clauses: pl.LazyFrame, lexicon: Lexicon) -> 
             & ~pl.col("retracted")
             & pl.col("quarantine").is_null(),
             approves=pl.col("praise") & ~faulty & ~pl.col("correct"),
-            rejects=faulty | pl.col("correct"),
+            of_the_result=(~pl.col("has_object") & ~pl.col("acknowledges"))
+            | pl.col("says_what_worked"),
+            rejects=faulty,
             expects=pl.col("correct") | pl.col("must"),
             criticises=faulty | pl.col("correct"),
         )
-        .select("text_id", *_FEATURES, "approves", "rejects", "quarantine")
+        .select("text_id", *_FEATURES, "approves", "of_the_result", "rejects", "quarantine")
     )
 
 
@@ -138,10 +153,14 @@ _FEATURES = [
 
 
 def _prose(text: pl.Expr) -> pl.Expr:
-    """The text without fenced code; a text that is nothing but code is read as it is."""
-    outside = text.str.replace_all(_FENCED, "\n")
-    inside = text.str.replace_all(_FENCED, "$1")
-    return pl.when(outside.str.contains(r"\S")).then(outside).otherwise(inside)
+    """The text without code and log lines; of a text that is nothing else, the errors it shows."""
+    outside = _outside_code(text)
+    errors = text.str.extract_all(_ERROR_LINE).list.join("\n")
+    return pl.when(outside.str.contains(r"\S")).then(outside).otherwise(errors)
+
+
+def _outside_code(text: pl.Expr) -> pl.Expr:
+    return text.str.replace_all(_FENCED, "\n").str.replace_all(_LOG_LINE, "")
 
 
 def _cue_text(text: pl.Expr, lexicon: Lexicon) -> pl.Expr:
@@ -160,12 +179,16 @@ def _cue_text(text: pl.Expr, lexicon: Lexicon) -> pl.Expr:
 def _with_cues(frame: pl.LazyFrame, lexicon: Lexicon, source: str) -> pl.LazyFrame:
     """Add a column per cue of `cue` (made from `source`), and the features that follow."""
     cue = pl.col("cue")
+    order = f"(?:^|[:：] ?)(?:please |kindly |请)?(?:{lexicon.cues['imperative']})"
     named_nothing = "|".join(
         lexicon.cues[name]
         for name in ("must", "forbid", "praise", "fault", "bare_fault", "hedge", "once")
     )
-    rest = cue.str.replace_all(f"(?:{named_nothing})", " ").str.replace_all(
-        f"(?:{lexicon.cues['empty_words']})", " "
+    # The verb of an order is not yet what it is about.
+    rest = (
+        cue.str.replace(order, " ")
+        .str.replace_all(f"(?:{named_nothing})", " ")
+        .str.replace_all(f"(?:{lexicon.cues['empty_words']})", " ")
     )
     return (
         frame.with_columns(
@@ -175,9 +198,7 @@ def _with_cues(frame: pl.LazyFrame, lexicon: Lexicon, source: str) -> pl.LazyFra
                 pl.col(source).str.to_lowercase().str.contains(lexicon.cues[name]).alias(name)
                 for name in ("tampering", "secret")
             ),
-            orders=cue.str.contains(
-                f"(?:^|[:：] ?)(?:please |kindly |请)?(?:{lexicon.cues['imperative']})"
-            ),
+            orders=cue.str.contains(order),
             # A number is an object only where it says what it should be.
             has_object=rest.str.contains(_WORD)
             | (cue.str.contains(lexicon.cues["correct"]) & rest.str.contains(r"\d")),

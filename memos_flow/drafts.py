@@ -34,6 +34,8 @@ def typed(lessons: pl.LazyFrame) -> pl.LazyFrame:
     counts = pl.col("dropped").is_null()
     failed = pl.col("outcome") == "fail"
     passed = pl.col("outcome") == "pass"
+    # A payload whose parts contradict each other proves nothing.
+    contradicted = (pl.col("outcome") == "none") & (pl.col("outcome_source") == "payload")
     worked = pl.col("says_what_worked") & ~pl.col("criticises")
     directs = pl.col("expects") | pl.col("shape").is_in(["correction", "constraint", "instruction"])
     forbids = pl.col("directive_sign") == "do_not"
@@ -47,7 +49,7 @@ def typed(lessons: pl.LazyFrame) -> pl.LazyFrame:
         .then(pl.lit("repair_instruction"))
         .when(forbids)
         .then(pl.lit("failure_avoidance"))
-        .when(failed & praises)
+        .when((failed | contradicted) & praises)
         .then(None)
         .when(failed & ~directs)
         .then(pl.lit("failure_avoidance"))

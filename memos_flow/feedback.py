@@ -29,8 +29,9 @@ def heard(
     """The feedback of this step, the verifier's first, then the remarks in their order.
 
     `remarks`: `lane_id`, `step` (arrival), `episode_step`, `order`, `source`, `channel`,
-    `polarity`, `magnitude` (null: the variant's default), `text_id`; rows of a payload that a
-    person pasted carry its `outcome` too, else null.
+    `polarity`, `magnitude` (null: the variant's default), `text_id`; what came with a verifier's
+    payload carries its `outcome`, `verifier_severity` and `execution_id` (of its checks) too, else
+    null.
     """
     rows = pl.concat([_of_verifier(verdicts), _of_people(remarks, settings, library)])
     numbered = rows.sort("lane_id", "step", "order").with_columns(
@@ -75,7 +76,7 @@ def _of_verifier(verdicts: pl.LazyFrame) -> pl.LazyFrame:
 def _of_people(remarks: pl.LazyFrame, settings: pl.LazyFrame, library: Library) -> pl.LazyFrame:
     """The text decides the outcome where no payload did."""
     said = library.features(remarks.select("text_id"))
-    by_text = text_outcome(pl.col("polarity"), pl.col("approves"), pl.col("rejects"))
+    by_text = text_outcome()
     from_payload = pl.col("outcome").is_not_null()
     return (
         remarks.join(said, on="text_id", how="left", maintain_order="left")
@@ -95,7 +96,7 @@ def _of_people(remarks: pl.LazyFrame, settings: pl.LazyFrame, library: Library) 
             pl.col("polarity").cast(pl.Enum(POLARITIES)),
             pl.coalesce("magnitude", "feedback_default_magnitude"),
             "text_id",
-            execution_id=pl.lit(None, pl.Int64),
+            "execution_id",
             outcome=pl.coalesce(pl.col("outcome").cast(pl.String), by_text).cast(pl.Enum(OUTCOMES)),
             outcome_source=pl.when(from_payload)
             .then(pl.lit("payload"))
@@ -109,12 +110,20 @@ def _of_people(remarks: pl.LazyFrame, settings: pl.LazyFrame, library: Library) 
     )
 
 
-def text_outcome(polarity: pl.Expr, approves: pl.Expr, rejects: pl.Expr) -> pl.Expr:
-    """An approval that is not negative is a pass; a negative rejection or correction is a fail."""
+def text_outcome() -> pl.Expr:
+    """What a text says of the result, from its `polarity` and the columns of `classified`.
+
+    Fail: it states a fault, or it is negative and asks for anything else than what was done
+    (a preference says nothing about the result). Pass: it approves, and is positive, or is neutral
+    and speaks of nothing but the result or of what worked.
+    """
+    negative, positive = pl.col("polarity") == "negative", pl.col("polarity") == "positive"
+    asks = pl.col("shape").is_in(["correction", "constraint", "instruction"])
+    fails = (pl.col("rejects") & ~(positive & pl.col("approves"))) | (negative & asks)
     return (
-        pl.when((polarity == "negative") & rejects)
+        pl.when(fails)
         .then(pl.lit("fail"))
-        .when((polarity != "negative") & approves)
+        .when(pl.col("approves") & (positive | (pl.col("of_the_result") & ~negative)))
         .then(pl.lit("pass"))
         .otherwise(pl.lit("none"))
     )

@@ -64,6 +64,7 @@ _CUES = (
     "fault",
     "bare_fault",
     "praise",
+    "acknowledges",
     "worked",
     "fact",
     "retraction",
