@@ -3,8 +3,9 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import dataframely as dy
 import polars as pl
 
 from harness.errors import InputError
@@ -19,6 +20,7 @@ from memos_flow.rendering import rendered
 from memos_flow.reward import episodes
 from memos_flow.schemas import (
     Checks,
+    Episodes,
     Executions,
     Feedback,
     Guidance,
@@ -27,7 +29,6 @@ from memos_flow.schemas import (
     Trials,
 )
 from memos_flow.schemas.vocabulary import CHANNELS, CHECK_KINDS, POLARITIES
-from memos_flow.texts import texts_frame
 from memos_flow.verdict import failures
 from memos_flow.wording import Wording
 
@@ -74,18 +75,21 @@ def _judged(
     rules = _now(lanes.join(settings.lazy(), how="cross")).lazy()
 
     unheard = Feedback.create_empty(lazy=True)
-    feedback = _now(heard(_no_verdicts(), _remarks(given).lazy(), unheard, rules, library)).lazy()
+    remarks = _remarks(given).lazy()
+    feedback = Feedback.cast(_now(heard(_no_verdicts(), remarks, unheard, rules, library))).lazy()
     episode = episodes(feedback, unheard, Trials.create_empty(lazy=True)).join(
         given.lazy().select("lane_id", "told_r_task"), on="lane_id", how="left"
     )
-    told = episode.with_columns(r_task=pl.coalesce("told_r_task", "r_task")).drop("told_r_task")
+    told = Episodes.cast(
+        episode.with_columns(r_task=pl.coalesce("told_r_task", "r_task")).drop("told_r_task")
+    )
     failing = failures(Executions.create_empty(lazy=True), _checks(payloads).lazy())
     no_traces = Trajectories.create_empty(lazy=True)
     learned = _now(
         typed(lessons(feedback, told, failing, no_traces, rules, library, wording))
     ).lazy()
 
-    no_tasks = pl.LazyFrame(schema=_TASK)
+    no_tasks = pl.LazyFrame(schema=dict(_TASK))
     drafted = _now(drafts(learned, no_tasks, rules)).lazy()
     unknown = Policies.create_empty(lazy=True)
     effects = assigned(drafted, unknown, pl.LazyFrame(schema=_VALIDATION), rules, library).lazy()
@@ -96,7 +100,7 @@ def _judged(
     return _answers(rows, given, feedback, learned, policies, kept, library)
 
 
-_TASK = {
+_TASK: Final[Mapping[str, Any]] = {
     "lane_id": pl.Int64,
     "episode_step": pl.Int32,
     "family": pl.String,
@@ -105,7 +109,7 @@ _TASK = {
     "domain": pl.String,
     "tool": pl.String,
 }
-_VALIDATION = {"lane_id": pl.Int64, "lesson_id": pl.Int64, "policy_id": pl.Int64}
+_VALIDATION: Final = {"lane_id": pl.Int64, "lesson_id": pl.Int64, "policy_id": pl.Int64}
 
 
 def _given(rows: Sequence[Row], payloads: Sequence[Payload], library: Library) -> pl.DataFrame:
@@ -172,7 +176,7 @@ def _no_verdicts() -> pl.LazyFrame:
     )
 
 
-def _checks(payloads: Sequence[Payload]) -> pl.DataFrame:
+def _checks(payloads: Sequence[Payload]) -> dy.DataFrame[Checks]:
     """The structured checks inside the payloads, under the number of their row."""
     columns = Checks.create_empty().schema
     rows = [
@@ -180,7 +184,7 @@ def _checks(payloads: Sequence[Payload]) -> pl.DataFrame:
         for number, payload in enumerate(payloads)
         for index, check in enumerate(payload.checks)
     ]
-    return pl.DataFrame(rows, schema=dict(columns), strict=False)
+    return Checks.cast(pl.DataFrame(rows, schema=dict(columns), strict=False))
 
 
 def _check(number: int, index: int, check: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Verifier payloads: what a reward, a count or a verdict says, and what it does not (section 4.1)."""
+"""Verifier payloads: what rewards, counts and verdicts say, and what they do not (section 4.1)."""
 
 import json
 import math

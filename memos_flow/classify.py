@@ -11,19 +11,6 @@ from memos_flow.lexicon import Lexicon
 from memos_flow.schemas.vocabulary import DIRECTIVE_SIGNS, QUARANTINE_REASONS, SHAPES
 
 _FENCED = r"(?s)```[^\n`]*\n?(.*?)(?:```|$)"
-#: Lines that a program wrote: tracebacks, prompts, log levels, times, test results.
-_LOG_LINE = (
-    r"(?m)^[ \t]*(?:Traceback \(|File \"[^\"\n]*\", line \d|at [\w.$<>]+\([^)\n]*\)|\$ |>>> |E   "
-    r"|\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|TRACE)\b|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
-    r"|\[?\d\d:\d\d:\d\d|(?:PASSED|FAILED|PASS|FAIL|ERROR|SKIPPED|ok|not ok) [\w./-]+(?:::|\.py|\.[jt]s)"
-    r"|[\w./-]+::\w+|=+ [^\n]* =+|-{4,}|npm ERR!|make(?:\[\d+\])?: )[^\n]*\n?"
-)
-#: What went wrong, in a program's words.
-_ERROR_LINE = (
-    r"(?m)^[ \t]*(?:E +)?(?:[\w.]*(?:Error|Exception|Failure)\b: |[Ee]xpected |assert )[^\n]*$"
-)
-_INLINE = r"`[^`\n]{1,200}`"
-_QUOTED = r'"[^"\n]{1,400}"|“[^”\n]{1,400}”|「[^」\n]{1,400}」|『[^』\n]{1,400}』'
 _WORD = r"[a-z]|\p{Han}"
 _BREAK = "\x1e"
 #: Columns of the features that a clause inherits from nobody.
@@ -100,7 +87,7 @@ def clauses(texts: pl.LazyFrame, lexicon: Lexicon) -> pl.LazyFrame:
     The features are those of `classified`, judged on the clause; a text that takes itself back has
     no actionable clause. `attacks`: the clause attacks the evaluation or tells a secret.
     """
-    prose = _prose(pl.col("text"))
+    prose = _prose(pl.col("text"), lexicon)
     split = (
         texts.with_columns(
             context=_cue_text(pl.col("text"), lexicon),
@@ -152,24 +139,20 @@ _FEATURES = [
 ]
 
 
-def _prose(text: pl.Expr) -> pl.Expr:
+def _prose(text: pl.Expr, lexicon: Lexicon) -> pl.Expr:
     """The text without code and log lines; of a text that is nothing else, the errors it shows."""
-    outside = _outside_code(text)
-    errors = text.str.extract_all(_ERROR_LINE).list.join("\n")
+    outside = text.str.replace_all(_FENCED, "\n").str.replace_all(lexicon.log_lines, "")
+    errors = text.str.extract_all(lexicon.error_lines).list.join("\n")
     return pl.when(outside.str.contains(r"\S")).then(outside).otherwise(errors)
-
-
-def _outside_code(text: pl.Expr) -> pl.Expr:
-    return text.str.replace_all(_FENCED, "\n").str.replace_all(_LOG_LINE, "")
 
 
 def _cue_text(text: pl.Expr, lexicon: Lexicon) -> pl.Expr:
     cue = (
-        _prose(text)
+        _prose(text, lexicon)
         .str.to_lowercase()
         .str.replace_all("’", "'", literal=True)
-        .str.replace_all(_INLINE, " codeword ")
-        .str.replace_all(_QUOTED, " quotation ")
+        .str.replace_all(lexicon.inline_code, " codeword ")
+        .str.replace_all(lexicon.quotes, " quotation ")
     )
     for find, by in lexicon.rewrites:
         cue = cue.str.replace_all(find, by)

@@ -20,6 +20,11 @@ class Lexicon:
 
     cues: Mapping[str, str]
     rewrites: tuple[tuple[str, str], ...]
+    #: What the speaker did not say: `inline_code`, `quotes`, and lines of programs.
+    inline_code: str
+    quotes: str
+    log_lines: str
+    error_lines: str
     separators: str
     boilerplate: str
     clause_characters: int
@@ -35,6 +40,7 @@ class Lexicon:
         cues = _section(mapping, "cues")
         quarantine = _section(mapping, "quarantine")
         clause = _section(cues, "clause", "cues")
+        unsaid = _section(cues, "unsaid", "cues")
         named = {
             **{name: cues.get(name) for name in _CUES},
             **{name: quarantine.get(name) for name in _QUARANTINE},
@@ -44,6 +50,10 @@ class Lexicon:
             rewrites=tuple(
                 (str(rule["find"]), str(rule["by"])) for rule in _list(cues, "rewrites")
             ),
+            inline_code="|".join(_strings(unsaid, "inline_code")),
+            quotes="|".join(_strings(unsaid, "quotes")),
+            log_lines=_line(unsaid, "log_lines") + r"\n?",
+            error_lines=_line(unsaid, "error_lines"),
             separators="|".join(_strings(clause, "separators")),
             boilerplate="|".join(_strings(clause, "boilerplate")),
             clause_characters=_whole(clause, "max_characters"),
@@ -87,6 +97,11 @@ def _pattern(name: str, value: Any) -> str:
         )
     parts += [item for key in ("zh", "any") if value.get(key) for item in _strings(value, key)]
     return "|".join(parts)
+
+
+def _line(mapping: Mapping[str, Any], key: str) -> str:
+    """The rest of a line that begins so."""
+    return rf"(?m)^[ \t]*(?:{'|'.join(_strings(mapping, key))})[^\n]*"
 
 
 def _section(mapping: Mapping[str, Any], key: str, above: str = "lexicon") -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from memos_flow.wording import Wording
 
 CONF = Path(__file__).parents[1] / "conf"
 
-# The engine that the run loop asks for: the default one may stream, and then joins lose their order.
+# The engine of the run loop: the default one may stream, and then joins lose their order.
 pl.Config.set_engine_affinity("in-memory")
 
 
