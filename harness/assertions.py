@@ -42,7 +42,7 @@ def differences(failure: Failure) -> list[Difference]:
     )
     distinct: dict[tuple[str, str | None], Difference] = {}
     for difference in found or [Difference("other")]:
-        field = _on_its_sheet(difference.field, lines)
+        field = _without_row(_on_its_sheet(difference.field or _labelled(lines), lines))
         distinct.setdefault(
             (difference.kind, field),
             replace(difference, field=field, message=difference.message or message),
@@ -59,6 +59,28 @@ def _on_its_sheet(field: str | None, lines: list[str]) -> str | None:
     return field if (field or "").strip("[].") else None
 
 
+def _labelled(lines: list[str]) -> str | None:
+    """The only name in a message that is a tuple: `(2, 'Glucose', 501.58, 27.87)`."""
+    message = next((line for line in lines if line.strip()), "").removeprefix("AssertionError: ")
+    values = _parsed(message)
+    if not isinstance(values, tuple):
+        return None
+    names = [value for value in values if isinstance(value, str)]
+    numbers = [value for value in values if _number(value) is not None]
+    return names[0] if len(names) == 1 and numbers and re.match(r"[^\W\d]", names[0]) else None
+
+
+def _without_row(field: str | None) -> str | None:
+    """A row is an index: `Plan!H12` is `Plan!H[]`. `Q1` and `FY25` are no cells."""
+    field = re.sub(r"\b(row|line|slide|page)[ #]+\d+\b", r"\1 []", field) if field else None
+    cell = re.fullmatch(r"((?:.*!)?)(\$?[A-Z]{1,3}\$?)\d{1,6}", field or "")
+    if cell is None or (
+        not cell.group(1) and re.fullmatch(r"Q[1-4]|[HPT]\d|[FC]Y\d+", field or "")
+    ):
+        return field
+    return f"{cell.group(1)}{cell.group(2).replace('$', '')}[]"
+
+
 def said(text: str) -> list[Difference]:
     """What one sentence of a verifier tells; `other` where its form is not known."""
     for form in _SENTENCES:
@@ -66,8 +88,48 @@ def said(text: str) -> list[Difference]:
         if match:
             difference = form.read(match)
             if difference is not None:
-                return [replace(difference, message=text[:_MESSAGE_LENGTH])]
+                field = _without_row(difference.field)
+                return [replace(difference, field=field, message=text[:_MESSAGE_LENGTH])]
     return [Difference("other", message=text[:_MESSAGE_LENGTH])]
+
+
+def statement(message: str) -> str | None:
+    """What the test's author wrote about a failing check, without any value; null where the
+    message is a program's own, or says nothing once the values are gone.
+
+    Masked: quoted texts, lists, numbers, what comes after `expected`, `equal to` or `got`.
+    """
+    first = message.strip().splitlines()[0] if message.strip() else ""
+    text = re.sub(r"^(?:AssertionError|Failed|FAIL)\s*:\s*", "", first)
+    if _NOT_PROSE.search(text):
+        return None
+    cell = re.match(r".*![A-Z]{1,3}\d+", text)
+    place, text = (cell.group(), text[cell.end() :]) if cell else ("", text)
+    for pattern, by in _VALUES_IN_PROSE:
+        text = pattern.sub(by, text)
+    text = place + text
+    text = re.sub(r"…(?:\s*…)+", "…", re.sub(r"\s+", " ", text))
+    text = re.sub(r"\s*[(:,;=]+\s*…[\s…),.]*$", "", text).strip(" :,;-.(=+>")
+    words = re.findall(r"(?<![\w])[A-Za-z][a-z]+(?![\w])|[\u4e00-\u9fff]", text)
+    return text[:_STATEMENT_LENGTH] if len(words) >= _STATEMENT_WORDS else None
+
+
+_STATEMENT_LENGTH, _STATEMENT_WORDS = 160, 3
+_NOT_PROSE = re.compile(
+    r"^assert\b|^[\w.]*(?:Error|Exception|Exit)\b|^[(\[{<]|==|!=|<=|>=|=>|<function|\bobject at 0x|::"
+    r"|^\S+\s*$|\w\(\w*\)"
+)
+_VALUES_IN_PROSE = [
+    (re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|“[^”]*”"), "…"),
+    (re.compile(r"\([^)]*\)?"), ""),
+    (re.compile(r"\[[^\]]*\]?|\{[^}]*\}?"), "…"),
+    (re.compile(r" assert .*$"), ""),
+    (re.compile(r"(?i)\b(?:but )?(?:got|found|was|actual(?:ly)?|instead of|received)\b.*$"), "…"),
+    (re.compile(r"(?i)\b(expected|equals?|equal to)\b(?! (?:to|at least)\b).*$"), r"\1 …"),
+    (re.compile(r"\b((?:should|must|to) be) [A-Z0-9].*$"), r"\1 …"),
+    # The number of a sheet (`Pool #8100`) or in a name (`Q3`) is no value.
+    (re.compile(r"(?<![A-Za-z#\d])[-+$€£]?\d[\d,.:/%-]*\w*"), "…"),
+]
 
 
 def _of_assertion(source: str, lines: list[str]) -> list[Difference]:
@@ -142,13 +204,22 @@ _UNREADABLE = {
 # Structures: what pytest's own explanation or a recursive comparison says of nested values.
 
 
+def _element(field: str, source: str) -> str:
+    """One element of the list that the source names; a list read row by row has its `[]` inside."""
+    return field if _ROW_BY_ROW.search(source) else f"{field}[]"
+
+
+#: `[row['y'] for row in rows]`
+_ROW_BY_ROW = re.compile(r"\[\s*(\w+)\[['\"]([^'\"]+)['\"]\] for \1 in ([^\]]*\]*?)\](?:\s|$|,|\))")
+
+
 def _structural(source: str, lines: list[str]) -> Iterator[Difference]:
     sides = _sides(source)
     for number, line in enumerate(lines):
         line = line.strip()
         index = re.match(r"At index \d+ diff: (.+)$", line)
         if index:
-            yield from _compared(index.group(1), f"{sides.field or ''}[]", sides)
+            yield from _compared(index.group(1), _element(sides.field or "", source), sides)
         following = lines[number + 1].strip() if number + 1 < len(lines) else ""
         if line == "Differing items:":
             yield from _compared(following, sides.field or "", sides)
@@ -395,7 +466,11 @@ def _literal_pair(text: str) -> tuple[Any, Any] | None:
 
 
 def _subscripts(source: str) -> str | None:
-    """The field that a source line names by constant subscripts: `a['x'][0]['y']` is `x[].y`."""
+    """The field that a source line names by constant subscripts: `a['x'][0]['y']` is `x[].y`, and
+    `[row['y'] for row in a['x']]` too."""
+    each = _ROW_BY_ROW.search(source)
+    if each:
+        return f"{_subscripts(each.group(3)) or ''}[].{each.group(2)}"
     longest: list[str] = []
     for chain in re.findall(r"((?:\[(?:'[^']*'|\"[^\"]*\"|-?\d+|[a-z_]\w*)\])+)", source):
         steps = re.findall(r"\[([^\]]*)\]", chain)
@@ -489,7 +564,11 @@ def _cleaned(field: str) -> str | None:
     field = re.sub(
         r"(?i)^(?:the|a|an|value of|column|field|key|cell|sheet|unexpected)\s+", "", field
     )
-    field = re.sub(r"(?i)\s+(?:column|field|key|cell|value)$", "", field.strip(" '\"`"))
+    field = re.sub(
+        r"(?i)\s+(?:column|field|key|cell|value|expected|(?:is )?too different|mismatch(?:ed)?|differs?)$",
+        "",
+        field.strip(" '\"`"),
+    )
     field = field.strip(" '\"`")
     if not field or len(field) > 80 or len(field.split()) > 5:
         return None

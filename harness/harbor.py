@@ -17,7 +17,7 @@ from typing import Any
 import dataframely as dy
 import polars as pl
 
-from harness.assertions import Difference, differences, said
+from harness.assertions import Difference, differences, said, statement
 from harness.errors import InputError
 from harness.families import Families, load_families, masked
 from harness.findings import Finding
@@ -485,6 +485,7 @@ def _check_row(
         "actual": None,
         "relative_error": None,
         "message": None,
+        "statement": None,
         "suspect": False,
     }
     if difference is None:
@@ -493,7 +494,13 @@ def _check_row(
     # A field that is named for the task would give its id away to what is indexed.
     if difference.field and masked(f"/{difference.field}/", own_ids) != f"/{difference.field}/":
         told["field"] = None
+    if not difference.suspect:
+        told["statement"] = _unnamed(statement(difference.message), own_ids)
     return row | told
+
+
+def _unnamed(text: str | None, own_ids: Sequence[str]) -> str | None:
+    return None if text is None else masked(text, own_ids)
 
 
 def _suspect(rows: list[dict[str, Any]], outcome: Outcome) -> bool:

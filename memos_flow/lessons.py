@@ -109,14 +109,23 @@ def _from_checks(
     wording: Wording,
 ) -> pl.LazyFrame:
     """One per failing check kind and field, so that a terse log still teaches."""
-    named = pl.coalesce(
-        "field",
-        pl.col("check_name")
-        .str.to_lowercase()
-        .str.replace_all(r"^.*::|^test_|\[.*\]$", "")
-        .str.replace_all("_", " "),
+    check = pl.col("check_key").str.replace_all(r"(?i)^test_|_test$", "").str.replace_all("_", " ")
+    generic = "|".join(wording.generic_check_words)
+    says_nothing = check.str.replace_all(rf"(?i)\b(?:{generic})\b", "").str.contains(r"\w").not_()
+    by_name = sentence(wording.check_without_field, pl.col("check_kind"))
+    names_field = pl.col("statement").str.contains(
+        pl.col("field").str.extract(r"([^.\[\]!]+)[\[\]]*$"), literal=True
     )
-    lesson = filled(sentence(wording.check, pl.col("check_kind")), field=named)
+    lesson = pl.coalesce(
+        pl.when(names_field).then("statement"),
+        filled(sentence(wording.check, pl.col("check_kind")), field=pl.col("field")),
+        pl.col("statement"),
+        # A check that failed for an unknown reason at an unknown place teaches nothing.
+        pl.when(~by_name.str.contains("{check}", literal=True))
+        .then(by_name)
+        .when(~says_nothing & (pl.col("check_kind") != "other"))
+        .then(filled(by_name, check=check)),
+    )
     worded = library.interned(
         failures.with_columns(
             plain=lesson,
@@ -149,8 +158,7 @@ def _from_checks(
             text_id=pl.when(reveals).then("revealed_text_id").otherwise("plain_text_id"),
             directive_sign=pl.lit("do"),
             lesson_severity=own,
-            # A check that failed for an unknown reason at an unknown place teaches nothing.
-            actionable=(pl.col("check_kind") != "other") | pl.col("field").is_not_null(),
+            actionable=pl.col("plain_text_id").is_not_null(),
             expects=pl.lit(True),
         )
         .drop(
@@ -298,7 +306,7 @@ def _gated(parts: pl.LazyFrame, settings: pl.LazyFrame) -> pl.LazyFrame:
             .then(pl.lit("retracted"))
             .when((pl.col("origin") == "traces") & says_nothing)
             .then(pl.lit("no-traces"))
-            .when(says_nothing)
+            .when((pl.col("origin") == "text") & says_nothing)
             .then(pl.lit("no-text"))
             .when(~pl.col("actionable"))
             .then(pl.lit("not-actionable"))

@@ -54,7 +54,9 @@ def _written(distinct: pl.LazyFrame, wording: Wording) -> pl.LazyFrame:
         trigger=_trigger(wording),
         procedure=pl.col("lines"),
         verification=pl.coalesce(
-            sentence(wording.verification, pl.col("check_kind")),
+            pl.when(pl.col("check_kind") != "other").then(
+                sentence(wording.verification, pl.col("check_kind"))
+            ),
             filled(pl.lit(wording.verification_of_text), lesson=pl.col("lesson")),
         ),
         boundary=sentence(wording.boundary, pl.col("experience_type")),

@@ -11,12 +11,12 @@ _STATUS_KINDS = {"agent_error": "agent_error", "agent_timeout": "timeout"}
 
 
 def failures(executions: dy.LazyFrame[Executions], checks: dy.LazyFrame[Checks]) -> pl.LazyFrame:
-    """Failing checks per execution, kind and field.
+    """Failing checks per execution, kind and field (without one: per statement, else check).
 
-    Columns: `execution_id`, `check_kind`, `field`, `check_key` and `check_name`, `expected`,
-    `actual` (of the first such check), `failing` (checks), `checks` (all checks of the execution),
-    `relative_error` (the largest, null where none is known). A trial that its agent broke off
-    counts as one failing check of that kind.
+    Columns: `execution_id`, `check_kind`, `field`, `check_key`, `check_name`, `statement`,
+    `expected`, `actual` (of the first such check), `failing` (checks), `checks` (all checks of the
+    execution), `relative_error` (the largest, null where none is known). A trial that its agent
+    broke off counts as one failing check of that kind.
     """
     broken_off = executions.filter(pl.col("status").is_in(list(_STATUS_KINDS))).select(
         "execution_id",
@@ -31,6 +31,7 @@ def failures(executions: dy.LazyFrame[Executions], checks: dy.LazyFrame[Checks])
         actual=pl.lit(None, dtype=pl.String),
         relative_error=pl.lit(None, dtype=pl.Float64),
         check_index=pl.lit(-1, dtype=pl.Int32),
+        statement=pl.lit(None, dtype=pl.String),
     )
     failing = checks.filter(~pl.col("passed")).select(
         "execution_id",
@@ -42,14 +43,20 @@ def failures(executions: dy.LazyFrame[Executions], checks: dy.LazyFrame[Checks])
         "actual",
         "relative_error",
         "check_index",
+        "statement",
     )
     totals = checks.group_by("execution_id").agg(rows=pl.len().cast(pl.Int32))
     return (
         pl.concat([broken_off, failing])
         .sort("execution_id", "check_index")
-        .group_by("execution_id", "check_kind", "field", maintain_order=True)
+        # Without a field, what the author wrote tells one failure from another.
+        .with_columns(
+            about=pl.when(pl.col("field").is_null()).then(pl.coalesce("statement", "check_key"))
+        )
+        .group_by("execution_id", "check_kind", "field", "about", maintain_order=True)
         .agg(
             pl.col("check_key").first(),
+            pl.col("statement").first(),
             pl.col("name").first().alias("check_name"),
             pl.col("expected").first(),
             pl.col("actual").first(),
@@ -67,7 +74,7 @@ def failures(executions: dy.LazyFrame[Executions], checks: dy.LazyFrame[Checks])
             # One failing test may reveal several differences: never fewer checks than rows.
             checks=pl.max_horizontal("checks_total", "rows", "failing", pl.lit(1, pl.Int32))
         )
-        .drop("checks_total", "rows")
+        .drop("about", "checks_total", "rows")
     )
 
 

@@ -1,6 +1,6 @@
 """How lessons and experiences are put into words; the sentences are data (`wording.yaml`)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -14,6 +14,8 @@ class Wording:
     """Sentences with `{placeholders}`, per check kind or experience type."""
 
     check: Mapping[str, str]
+    check_without_field: Mapping[str, str]
+    generic_check_words: Sequence[str]
     verification: Mapping[str, str]
     title: Mapping[str, str]
     boundary: Mapping[str, str]
@@ -35,6 +37,7 @@ class Wording:
         wording = cls(**mapping)  # type: ignore[arg-type]
         for name, keys in {
             "check": CHECK_KINDS,
+            "check_without_field": CHECK_KINDS,
             "verification": CHECK_KINDS,
             "title": EXPERIENCE_TYPES,
             "boundary": EXPERIENCE_TYPES,

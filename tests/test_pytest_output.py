@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.assertions import Difference, differences, said
+from harness.assertions import Difference, differences, said, statement
 from harness.pytest_output import Failure, failure_of_trace, outcome_of
 
 _INNER = """.F                                                                       [100%]
@@ -133,7 +133,7 @@ def test_the_verifiers_own_crash_is_suspect(error: str, suspect: bool) -> None:
         ("Missing required output file: /root/plan.xlsx", "missing_output", "plan.xlsx"),
         ("Missing TEAM column. Found: ['a']", "missing_field", "TEAM"),
         ("font size mismatch: got 0, expected 1600", "numeric_deviation", "font size"),
-        ("Expected C5=48.00, got None", "value_mismatch", "C5"),
+        ("Expected C5=48.00, got None", "value_mismatch", "C[]"),
         ("Rows must be sorted by date", "order", None),
         ("the moon is full", "other", None),
     ],
@@ -154,7 +154,7 @@ def test_a_script_that_says_pass_and_fail_fails_where_it_says_fail() -> None:
     found = differences(
         Failure("t", "raise", ("AssertionError: PASS: exists", "FAIL: Sheet1!A1 must be X"))
     )
-    assert [(one.kind, one.field) for one in found] == [("value_mismatch", "Sheet1!A1")]
+    assert [(one.kind, one.field) for one in found] == [("value_mismatch", "Sheet1!A[]")]
 
 
 def test_what_pytest_cut_is_no_value() -> None:
@@ -169,7 +169,7 @@ def test_a_set_is_printed_in_order() -> None:
 
 def test_a_sheet_keeps_every_word_of_its_name() -> None:
     (found,) = said("Field Asset Book of July #15!A1 company mismatch")
-    assert found.field == "Field Asset Book of July #15!A1"
+    assert found.field == "Field Asset Book of July #15!A[]"
 
 
 def test_a_path_that_names_nothing_is_no_field() -> None:
@@ -185,4 +185,48 @@ def test_a_cell_is_named_with_its_sheet() -> None:
         "AssertionError: assert None == 'Name'",
         " +  where None = <Cell 'Summary'.B1>.value",
     )
-    assert (found.field, found.expected, found.actual) == ("Summary!B1", "Name", "None")
+    assert (found.field, found.expected, found.actual) == ("Summary!B[]", "Name", "None")
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("AssertionError: Summary exceeds 3 sentences (4)", "Summary exceeds … sentences"),
+        ("Caption box should be widened for a label", "Caption box should be widened for a label"),
+        ("Status of row 7 must be Approved by Legal", "Status of row … must be …"),
+        ("Pool #8100!A2 must include '4310'", "Pool #8100!A2 must include …"),
+        ("Bullets must contain: ['North', 'South']", "Bullets must contain"),
+        ("FAIL: Missing columns: {'code'}, got ['a', 'b']", None),
+        ("assert [1, 2] == [2, 1]", None),
+        ("ValueError: not enough values to unpack", None),
+        ("(2, 'Glucose', 501.58, 27.87)", None),
+        ("Error", None),
+        ("", None),
+    ],
+)
+def test_what_the_author_wrote_is_kept_without_its_values(
+    message: str, expected: str | None
+) -> None:
+    assert statement(message) == expected
+
+
+def test_the_one_name_in_a_tuple_is_the_field() -> None:
+    found = _found(
+        "assert abs(a - b) <= tol, (i, col, a, b)",
+        "AssertionError: (2, 'Glucose', 501.58, 27.87)",
+        "assert 473.71 <= 0.03",
+        " +  where 473.71 = abs((501.58 - 27.87))",
+    )
+    assert (found.kind, found.field) == ("numeric_deviation", "Glucose")
+
+
+@pytest.mark.parametrize(
+    ("source", "field"),
+    [
+        ("assert [r['name'] for r in out['rows']] == names", "rows[].name"),
+        ("assert [m['name'] for m in ranking] == names", "[].name"),
+        ("assert out['rows'] == rows", "rows[]"),
+    ],
+)
+def test_a_column_read_row_by_row_is_one_field(source: str, field: str) -> None:
+    assert _found(source, "assert ['b'] == ['a']", "At index 0 diff: 'b' != 'a'").field == field

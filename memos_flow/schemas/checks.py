@@ -23,6 +23,8 @@ class Checks(dy.Schema):
     #: |actual - expected| / |expected|; 1 where expected is 0 and actual is not.
     relative_error = dy.Float64(nullable=True, min=0)
     message = dy.String(nullable=True)
+    #: What the check's author wrote, without any value; null where only a program spoke.
+    statement = dy.String(nullable=True, min_length=1)
 
     @dy.rule()
     def a_failing_check_has_a_kind(cls) -> pl.Expr:
