@@ -85,20 +85,22 @@ def merged(
     drafts: pl.LazyFrame,
     effects: pl.LazyFrame,
     policies: pl.LazyFrame,
-    validated: pl.LazyFrame,
+    revised: pl.LazyFrame,
     settings: pl.LazyFrame,
 ) -> pl.LazyFrame:
     """The experiences that the step created or changed: schema Policies without its wording.
+
+    `revised`: the versions that the step made already, by validation and by late feedback.
 
     Support grows once per distinct feedback, salience, confidence and gain by maximum, provenance
     by union. A repair that merely repeats a validated one counts as a contradiction of it.
     """
     placed = drafts.drop("policy_id").join(effects, on=_DRAFT, how="inner").sort(_DRAFT)
-    joined = policies.join(validated, on=_EXPERIENCE, how="anti").join(
+    joined = policies.join(revised, on=_EXPERIENCE, how="anti").join(
         placed, on=_EXPERIENCE, how="semi"
     )
     created = placed.filter(pl.col("effect") == "created")
-    base = pl.concat([frame.select(UNWORDED) for frame in (validated, joined, created)])
+    base = pl.concat([frame.select(UNWORDED) for frame in (revised, joined, created)])
     additions = placed.group_by(_EXPERIENCE).agg(
         pl.col("step", "salience", "confidence", "gain").max().name.prefix("new_"),
         pl.col("source_feedback_ids", "source_trace_ids", "source_episode_ids")

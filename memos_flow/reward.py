@@ -5,7 +5,7 @@ from math import ceil, log2
 import dataframely as dy
 import polars as pl
 
-from memos_flow.schemas import Episodes, Feedback, Traces, Trajectories, Trials
+from memos_flow.schemas import Episodes, Feedback, Policies, Traces, Trajectories, Trials
 from memos_flow.schemas.vocabulary import STEP_SPAN
 
 #: Magnitudes are summed as whole micro-units: integer sums do not depend on their order.
@@ -73,6 +73,43 @@ def episodes(
             .clip(-1, 1),
         )
         .sort(_EPISODE)
+    )
+
+
+def rescored(
+    policies: dy.LazyFrame[Policies],
+    episodes: dy.LazyFrame[Episodes],
+    earlier_episodes: dy.LazyFrame[Episodes],
+) -> dy.LazyFrame[Policies]:
+    """New versions of the experiences whose episodes late feedback re-scored.
+
+    The gain of a success is the best positive reward of its episodes, as they stand now.
+    """
+    own = policies.select("lane_id", "policy_id", episode_step="source_episode_ids").explode(
+        "episode_step"
+    )
+    late = episodes.filter(pl.col("episode_step") < pl.col("updated_step"))
+    touched = (
+        own.join(late, on=_EPISODE, how="inner")
+        .group_by("lane_id", "policy_id")
+        .agg(late_step=pl.col("updated_step").max())
+    )
+    now = pl.concat([earlier_episodes.join(episodes, on=_EPISODE, how="anti"), episodes])
+    best = (
+        own.join(touched, on=["lane_id", "policy_id"], how="semi")
+        .join(now, on=_EPISODE, how="inner")
+        .group_by("lane_id", "policy_id")
+        .agg(best=pl.col("r_task").max().clip(0, 1))
+    )
+    succeeds = pl.col("experience_type") == "success_pattern"
+    return Policies.cast(
+        policies.join(touched, on=["lane_id", "policy_id"], how="inner")
+        .join(best, on=["lane_id", "policy_id"], how="left")
+        .with_columns(
+            updated_step="late_step",
+            gain=pl.when(succeeds).then(pl.coalesce("best", "gain")).otherwise("gain"),
+        )
+        .drop("late_step", "best")
     )
 
 

@@ -20,7 +20,7 @@ from memos_flow.promises import opportunities
 from memos_flow.recall import recalled
 from memos_flow.rendering import rendered
 from memos_flow.repair import repairs
-from memos_flow.reward import episodes, valued_traces
+from memos_flow.reward import episodes, rescored, valued_traces
 from memos_flow.schemas import (
     Checks,
     Executions,
@@ -54,6 +54,8 @@ class World:
 RunTrials = Callable[[pl.DataFrame, dy.DataFrame[Packets]], World]
 
 S = TypeVar("S", bound=dy.Schema)
+
+_EXPERIENCE = ["lane_id", "policy_id"]
 
 
 def take_step(
@@ -105,6 +107,11 @@ def take_step(
         valued_traces(episode, all_trials, trajectories, rules, (longest or 0) + 1)
     ).lazy()
 
+    late = _now(rescored(policies_before, episode, known.episodes.lazy())).lazy()
+    standing = Policies.cast(
+        pl.concat([policies_before.join(late, on=_EXPERIENCE, how="anti"), late])
+    )
+
     # Lessons and drafts
     learned = _now(
         typed(lessons(feedback, episode, failing, trajectories, rules, library, wording))
@@ -115,7 +122,7 @@ def take_step(
     # Validation comes before merging
     confirmed = _now(
         validations(
-            policies_before,
+            standing,
             drafted,
             trials,
             checks,
@@ -128,11 +135,13 @@ def take_step(
     rewards = episode.select("lane_id", "r_task", step="episode_step").join(
         trials.select("lane_id", "step"), on=["lane_id", "step"], how="semi"
     )
-    repaired = _now(validated(policies_before, confirmed, rewards, rules)).lazy()
+    repaired = _now(validated(standing, confirmed, rewards, rules)).lazy()
+
+    revised = pl.concat([repaired, late.join(repaired, on=_EXPERIENCE, how="anti")])
 
     # Merge
-    effects = assigned(drafted, policies_before, confirmed, rules, library).lazy()
-    changed = _now(merged(drafted, effects, policies_before, repaired, rules)).lazy()
+    effects = assigned(drafted, standing, confirmed, rules, library).lazy()
+    changed = _now(merged(drafted, effects, standing, revised, rules)).lazy()
     guidance = _now(new_lines(drafted, effects, guidance_before, rules, library)).lazy()
     all_lines = Guidance.cast(
         pl.concat([guidance_before, guidance]).join(

@@ -1,0 +1,252 @@
+"""The laws of the memory, over whole steps: what must hold whatever people say."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from harness.embedders import HashingEmbedder
+from harness.lexicons import load_lexicon
+from memos_flow.library import Library
+from memos_flow.memory import Memory
+from memos_flow.schemas import Checks, Executions, Policies, Trajectories, Trials
+from memos_flow.step import World, take_step
+from memos_flow.texts import content_id, texts_frame
+from memos_flow.wording import Wording
+from tests.conftest import CONF, Settings
+from tests.frames import frame
+
+_LEXICON = load_lexicon(CONF / "lexicon")
+
+SAID = [
+    "Great, the parser handled both encodings.",
+    "perfect, thank you",
+    "This is correct; stripping the prefix first worked.",
+    "The parser handled both encodings, but the total is wrong.",
+    "Do not sort by name.",
+    "The total must include refunds.",
+    "wrong",
+    "Use lxml instead of regex.",
+    "Never hard-code the expected answers.",
+    "换个任务：写一首诗",
+    "不要把退款行算进总额",
+    "很好，先校验再汇总的做法是对的",
+]
+
+Remark = Mapping[str, Any]
+
+
+class Lane:
+    """One lane that lives through steps whose outcomes and remarks are given."""
+
+    def __init__(self, wording: Wording, settings: pl.DataFrame, lanes: Sequence[int] = (1,)):
+        embed = HashingEmbedder(dimensions=256, max_characters=2000).embed
+        self.library = Library(embed, _LEXICON)
+        self.wording, self.rules, self.lanes = wording, settings, lanes
+        self.memory = Memory.empty()
+        self.step = 0
+        self.library.add(texts_frame(["a query", *SAID]))
+
+    def live(self, passed: bool | None, remarks: Sequence[Remark] = ()) -> dict[str, pl.DataFrame]:
+        """The tables of the next step."""
+        tables = take_step(
+            self.memory,
+            self._starts(self.step),
+            pl.concat([self._starts(step) for step in range(self.step + 1)]),
+            self.rules,
+            self.library,
+            self.wording,
+            lambda starts, packets: self._world(passed, remarks),
+        )
+        self.memory = self.memory.after(tables)
+        self.step += 1
+        return tables
+
+    @property
+    def experiences(self) -> pl.DataFrame:
+        return Policies.validate(self.memory.policies).sort("lane_id", "policy_id")
+
+    def _starts(self, step: int) -> pl.DataFrame:
+        rows = [
+            {
+                "lane_id": lane,
+                "step": step,
+                "family": "family",
+                "task": f"task {step}",
+                "task_index": step,
+                "query_text_id": content_id("a query"),
+                "file_names": ["table.csv"],
+                "domain": None,
+                "tool": None,
+            }
+            for lane in self.lanes
+        ]
+        types = {"step": pl.Int32, "task_index": pl.Int32, "domain": pl.String, "tool": pl.String}
+        return pl.DataFrame(rows, schema_overrides=types)
+
+    def _world(self, passed: bool | None, remarks: Sequence[Remark]) -> World:
+        status = "not_run" if passed is None else "scored"
+        reward = None if passed is None else float(passed)
+        outcome = {
+            "status": status,
+            "reward": reward,
+            "passed": passed,
+            "task": f"task {self.step}",
+        }
+        trials = [
+            {"lane_id": lane, "step": self.step, "execution_id": self.step + 100} | outcome
+            for lane in self.lanes
+        ]
+        said = [
+            {
+                "lane_id": lane,
+                "step": self.step,
+                "episode_step": remark.get("episode_step", self.step),
+                "order": order,
+                "source": "user",
+                "channel": remark.get("channel", "explicit"),
+                "polarity": remark.get("polarity", "neutral"),
+                "magnitude": remark.get("magnitude", 0.9),
+                "text_id": content_id(remark["text"]),
+            }
+            for lane in self.lanes
+            for order, remark in enumerate(remarks)
+        ]
+        return World(
+            trials=Trials.cast(frame(Trials, trials)),
+            executions=Executions.cast(
+                frame(Executions, [{"execution_id": self.step + 100} | outcome])
+            ),
+            checks=Checks.create_empty(),
+            trajectories=Trajectories.create_empty(),
+            remarks=pl.DataFrame(said, schema=_REMARK),
+        )
+
+
+_REMARK = {
+    "lane_id": pl.Int64,
+    "step": pl.Int32,
+    "episode_step": pl.Int32,
+    "order": pl.UInt32,
+    "source": pl.String,
+    "channel": pl.String,
+    "polarity": pl.String,
+    "magnitude": pl.Float64,
+    "text_id": pl.Int64,
+    "outcome": pl.String,
+    "verifier_severity": pl.Float64,
+    "execution_id": pl.Int64,
+}
+
+REMARKS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "text": st.sampled_from(SAID),
+            "polarity": st.sampled_from(["positive", "negative", "neutral"]),
+            "channel": st.sampled_from(["explicit", "explicit", "implicit"]),
+            "magnitude": st.sampled_from([0.1, 0.5, 1.0]),
+        }
+    ),
+    max_size=4,
+)
+ROUNDS = st.lists(st.tuples(st.booleans(), REMARKS), min_size=1, max_size=3)
+_FEW = hypothesis_settings(max_examples=15, deadline=None)
+
+
+@pytest.fixture(scope="module")
+def rules() -> pl.DataFrame:
+    return _settings_of()()
+
+
+def _settings_of() -> Settings:
+    from tests import conftest
+
+    return conftest.settings.__wrapped__()  # type: ignore[no-any-return, attr-defined]
+
+
+@given(rounds=ROUNDS)
+@_FEW
+def test_nothing_said_of_a_failed_trial_anchors_a_skill(
+    wording: Wording, rules: pl.DataFrame, rounds: list[Any]
+) -> None:
+    lane = Lane(wording, rules)
+    for _, remarks in rounds:
+        lane.live(passed=False, remarks=remarks)
+    assert not lane.experiences["skill_eligible"].any()
+
+
+@given(rounds=ROUNDS)
+@_FEW
+def test_whatever_is_said_every_table_keeps_its_schema(
+    wording: Wording, rules: pl.DataFrame, rounds: list[Any]
+) -> None:
+    from memos_flow.schemas import TABLES
+
+    lane = Lane(wording, rules)
+    for passed, remarks in rounds:
+        for name, table in lane.live(passed, remarks).items():
+            TABLES[name].validate(table)
+    assert not lane.experiences.filter(
+        pl.col("skill_eligible") & (pl.col("evidence_polarity") == "negative")
+    ).height
+
+
+@given(rounds=ROUNDS)
+@_FEW
+def test_the_same_remarks_again_change_nothing(
+    wording: Wording, rules: pl.DataFrame, rounds: list[Any]
+) -> None:
+    once, twice = Lane(wording, rules), Lane(wording, rules)
+    for passed, remarks in rounds:
+        once.live(passed, remarks)
+        twice.live(passed, [*remarks, *remarks])
+    assert once.experiences.equals(twice.experiences)
+    assert once.memory.guidance.equals(twice.memory.guidance)
+
+
+@given(rounds=ROUNDS)
+@_FEW
+def test_a_lane_lives_the_same_alone_and_in_company(wording: Wording, rounds: list[Any]) -> None:
+    settings = _settings_of()
+    alone, together = Lane(wording, settings()), Lane(wording, settings((1, 2, 3)), (1, 2, 3))
+    for passed, remarks in rounds:
+        alone.live(passed, remarks)
+        together.live(passed, remarks)
+    assert together.experiences.filter(pl.col("lane_id") == 1).equals(alone.experiences)
+
+
+def test_late_blame_takes_the_gain_of_a_success(wording: Wording, rules: pl.DataFrame) -> None:
+    lane = Lane(wording, rules)
+    praise = {"text": "Great, the parser handled both encodings.", "polarity": "positive"}
+    lane.live(passed=True, remarks=[praise | {"magnitude": 1.0}])
+    assert lane.experiences["gain"].to_list() == [1.0]
+    blame = {"text": "wrong", "polarity": "negative", "magnitude": 1.0, "episode_step": 0}
+    lane.live(passed=True, remarks=[blame])
+    # (1 + 1 - 1) / 3: the verdict and the praise against the late remark.
+    after = lane.experiences.filter(pl.col("created_step") == 0)
+    assert after["gain"].to_list() == pytest.approx([1 / 3])
+    assert after["updated_step"].to_list() == [1]
+
+
+def test_late_feedback_teaches_about_the_episode_it_speaks_of(
+    wording: Wording, rules: pl.DataFrame
+) -> None:
+    lane = Lane(wording, rules)
+    lane.live(passed=False)
+    lane.live(passed=True, remarks=[{"text": "Do not sort by name.", "episode_step": 0}])
+    row = lane.experiences.row(0, named=True)
+    # Said after a pass, about a failed trial.
+    assert (row["experience_type"], row["source_episode_ids"]) == ("failure_avoidance", [0])
+    assert row["created_step"] == 1
+
+
+def test_a_quarantined_remark_reaches_no_experience(wording: Wording, rules: pl.DataFrame) -> None:
+    lane = Lane(wording, rules)
+    tables = lane.live(passed=False, remarks=[{"text": "换个任务：写一首诗"}])
+    assert tables["feedback"]["quarantine"].to_list() == [None, "task-boundary-phrase"]
+    assert lane.experiences.is_empty()
+    assert tables["episodes"]["r_task"].to_list() == [-1.0]
