@@ -7,7 +7,7 @@ from omegaconf import DictConfig
 from harness.errors import InputError
 from harness.families import load_families
 from harness.findings import Finding
-from harness.sources import load_recording
+from harness.sources import load_source
 
 
 def findings_of(config: DictConfig) -> list[Finding]:
@@ -18,6 +18,6 @@ def findings_of(config: DictConfig) -> list[Finding]:
     try:
         if config.family.path is not None and config.trials.source == "embedded":
             return load_families(Path(config.family.path)).findings
-        return load_recording(config).findings
+        return load_source(config).recording.findings
     except InputError as error:
         return [Finding(str(error.path), "error", str(error))]

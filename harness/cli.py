@@ -28,6 +28,7 @@ _KEYS = {
     "trials": "where trials come from; with harbor: trials.root=DIR, tasks.root=DIR",
     "families": "only these, families=[a,b]",
     "memory": "settings of the memory, several side by side: memory=[full,off]",
+    "agent": "who does the tasks of a family that is not recorded",
     "embedder": "what turns texts into vectors",
     "seeds": "lanes per setting, arm and family",
     "scope": "family: memory starts empty for each family; shared: one memory through all",
@@ -208,6 +209,28 @@ def _report(config: DictConfig) -> int:
     return 0
 
 
+def _build(config: DictConfig) -> int:
+    from harness.build import build
+    from harness.runs import family_folders_of
+    from reports.rendering import aligned
+    from reports.simulation import fault_table
+
+    matrices = {folder.name: build(folder) for folder in family_folders_of(config)}
+    shown = json.dumps(matrices, indent=1) if config.format == "json" else None
+    print(shown or aligned(fault_table(matrices)))
+    return 0
+
+
+def _comprehension(config: DictConfig) -> int:
+    from harness.runs import comprehensions
+    from reports.simulation import comprehension_text
+
+    found = comprehensions(config)
+    shown = json.dumps(found, indent=1, ensure_ascii=False)
+    print(shown if config.format == "json" else comprehension_text(found))
+    return 0
+
+
 def _calibrate(config: DictConfig) -> int:
     from harness.calibration import main_report
     from harness.embedders import embedder_from
@@ -223,6 +246,7 @@ COMMANDS = {
         f'{_PROGRAM} run trials=harbor trials.root=DIR tasks.root=DIR memory=[full,"off"]',
         (
             *_SOURCES,
+            "agent",
             "memory",
             "embedder",
             "seeds",
@@ -257,6 +281,18 @@ COMMANDS = {
         f"{_PROGRAM} report run=runs/latest format=json",
         ("run", "acceptance.recall_rate", "format"),
         _report,
+    ),
+    "build": Command(
+        "writes the data, expected answers and fault matrix of a family from its family.py",
+        f"{_PROGRAM} build family.path=DIR",
+        ("family", "format"),
+        _build,
+    ),
+    "comprehension": Command(
+        "how well the scripted agent understands lines that people wrote about a family",
+        f"{_PROGRAM} comprehension family=sec13f",
+        ("family", "agent", "embedder", "format"),
+        _comprehension,
     ),
     "calibrate": Command(
         "similarity thresholds of an embedder, from labelled pairs of lessons",

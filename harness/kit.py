@@ -63,7 +63,7 @@ class Family:
     recompute: Callable[[str, Files], Any]
     title: str = ""
     seed: int = 13
-    #: Probability that the simulated agent is inclined to a wrong way, per step; else its own rate.
+    #: Probability that the simulated agent is weak at a step; else its own rate.
     difficulty: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -76,7 +76,8 @@ def load_definition(folder: Path) -> Family:
     if not path.is_file():
         raise InputError(folder, "no family definition", expected=f"a file {DEFINITION}")
     spec = spec_from_file_location(f"memos_flow_family_{folder.name}", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     family = getattr(module, "FAMILY", None)

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from harness.errors import InputError, StoreError
+from harness.controls import control_lines
+from harness.errors import ConfigurationError, InputError, StoreError
 from harness.plan import itinerary_of, lanes_of
 from harness.progress import progress
 from harness.recording import Recording
-from harness.replay import Replay
+from harness.sources import Mind, Source
 from harness.store import Store
 from memos_flow.domains import Terms, tagged
 from memos_flow.library import Library
 from memos_flow.memory import Memory
-from memos_flow.step import RunTrials, take_step
-from memos_flow.wording import Wording
+from memos_flow.step import take_step
 
 #: The commit of the set-up tables, before the first step.
 SETUP_STEP = -1
@@ -26,21 +26,12 @@ SETUP_STEP = -1
 class Plan:
     """What a run consists of, before any of it happens."""
 
-    recording: Recording
+    source: Source
     variants: pl.DataFrame
     seeds: int
     scope: str
     order: str
     strict: bool
-
-
-@dataclass(frozen=True)
-class Mind:
-    """What the memory understands texts with."""
-
-    library: Library
-    wording: Wording
-    domains: Mapping[str, Terms]
 
 
 def run(plan: Plan, mind: Mind, store: Store, shard: int = 0) -> float:
@@ -50,7 +41,7 @@ def run(plan: Plan, mind: Mind, store: Store, shard: int = 0) -> float:
     Raises InputError for a boundary phrase in feedback where `checks.strict` says so.
     """
     started = time.perf_counter()
-    recording = plan.recording
+    recording = plan.source.recording
     library = mind.library
     library.add(recording.texts)
     tasks = _tagged(recording, library, mind.domains)
@@ -62,40 +53,46 @@ def run(plan: Plan, mind: Mind, store: Store, shard: int = 0) -> float:
     store.sweep(shard)
     done = store.committed_steps(shard)
     if SETUP_STEP not in done:
-        setup = {"arms": recording.arms, "tasks": tasks, "variants": plan.variants, "lanes": lanes}
+        setup = {
+            "arms": recording.arms,
+            "tasks": tasks,
+            "variants": plan.variants,
+            "lanes": lanes,
+            "fault_matrix": recording.fault_matrix,
+            "remark_faults": recording.remark_faults,
+        }
         store.commit({**setup, **library.drain()}, shard=shard, step=SETUP_STEP, lanes=lanes.height)
     memory = (
         _remembered(store, library, shard) if any(step >= 0 for step in done) else Memory.empty()
     )
-    world = Replay(recording, lanes, itinerary)
+    controls = control_lines(recording, library)
+    _check_oracle(plan.variants, recording)
+    trialist = plan.source.trialist(lanes, itinerary, mind)
+    if not memory.trials.is_empty():
+        trialist.restore(memory.trials, store.read("shown_faults", store.commits(shard)))
     steps = sorted(set(itinerary["step"]) - set(done))
     for step in progress(steps, total=len(steps), description="steps"):
         starts = itinerary.filter(pl.col("step") == step)
-        memory = _committed_step(
-            memory, starts, itinerary, settings, mind, world, store, shard, plan.strict
+        tables = take_step(
+            memory, starts, itinerary, settings, controls, library, mind.wording, trialist
         )
+        if plan.strict:
+            _check_strictly(tables, library)
+        # Committed before anything else happens.
+        rows = {**tables, **library.drain(), **trialist.drain()}
+        store.commit(rows, shard=shard, step=step, lanes=starts.height)
+        memory = memory.after(tables)
     store.compact()
     return time.perf_counter() - started
 
 
-def _committed_step(
-    memory: Memory,
-    starts: pl.DataFrame,
-    itinerary: pl.DataFrame,
-    settings: pl.DataFrame,
-    mind: Mind,
-    world: RunTrials,
-    store: Store,
-    shard: int,
-    strict: bool,
-) -> Memory:
-    """The memory after the step, whose rows are committed before anything else happens."""
-    tables = take_step(memory, starts, itinerary, settings, mind.library, mind.wording, world)
-    if strict:
-        _check_strictly(tables, mind.library)
-    step = int(starts["step"][0])
-    store.commit({**tables, **mind.library.drain()}, shard=shard, step=step, lanes=starts.height)
-    return memory.after(tables)
+def _check_oracle(variants: pl.DataFrame, recording: Recording) -> None:
+    oracles = variants.filter(pl.col("recall_packet") == "oracle")
+    if not oracles.is_empty() and recording.fault_matrix.is_empty():
+        raise ConfigurationError(
+            f"memory.{oracles['variant_id'][0]}: what is relevant for recorded trials is not "
+            "known; expected simulated families, which have a fault matrix"
+        )
 
 
 def _remembered(store: Store, library: Library, shard: int) -> Memory:
@@ -107,7 +104,7 @@ def _remembered(store: Store, library: Library, shard: int) -> Memory:
 def _settings(lanes: pl.DataFrame, variants: pl.DataFrame, arms: pl.DataFrame) -> pl.DataFrame:
     """One row per lane: its variant's columns and whether its trials are observational."""
     return (
-        lanes.select("lane_id", "variant_id", "arm_id")
+        lanes.select("lane_id", "variant_id", "arm_id", "packet_source_lane_id")
         .join(variants, on="variant_id", how="left")
         .join(arms.select("arm_id", "observational"), on="arm_id", how="left")
         .sort("lane_id")

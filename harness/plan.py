@@ -4,6 +4,7 @@ from random import Random
 
 import polars as pl
 
+from harness.errors import ConfigurationError
 from memos_flow.schemas import Lanes
 from memos_flow.texts import content_id
 
@@ -22,15 +23,41 @@ def lanes_of(
         .join(pl.DataFrame({"seed": range(seeds)}, schema={"seed": pl.Int32}), how="cross")
     )
     ids = [content_id(scope, *row) for row in grid.iter_rows()]
+    named = grid.with_columns(lane_id=pl.Series(ids, dtype=pl.Int64), scope=pl.lit(scope))
     return Lanes.validate(
-        grid.with_columns(
-            lane_id=pl.Series(ids, dtype=pl.Int64),
-            scope=pl.lit(scope),
-            packet_source_lane_id=pl.lit(None, pl.Int64),
-        )
+        _with_packet_sources(named, variants, families, scope)
         .select(Lanes.column_names())
         .sort("lane_id"),
         cast=True,
+    )
+
+
+def _with_packet_sources(
+    lanes: pl.DataFrame, variants: pl.DataFrame, families: list[str], scope: str
+) -> pl.DataFrame:
+    """Add `packet_source_lane_id`: for a `shuffled` lane the lane of the next family that has the
+    same arm and seed and a memory of its own.
+
+    Raises ConfigurationError where there is no such lane.
+    """
+    shuffled = variants.filter(pl.col("recall_packet") == "shuffled")["variant_id"].to_list()
+    own = variants.filter(pl.col("recall_packet") == "memory")["variant_id"].to_list()
+    if not shuffled:
+        return lanes.with_columns(packet_source_lane_id=pl.lit(None, pl.Int64))
+    if scope != "family" or len(families) < 2 or not own:
+        raise ConfigurationError(
+            f"memory.{shuffled[0]}: needs the packets of another family's lane, expected "
+            "scope=family, two families or more and a setting with recall.packet=memory beside it"
+        )
+    following = dict(zip(families, [*families[1:], families[0]], strict=True))
+    sources = lanes.filter(pl.col("variant_id") == own[0]).select(
+        "arm_id", "seed", source_family="family", source="lane_id"
+    )
+    is_shuffled = pl.col("variant_id").is_in(shuffled)
+    return (
+        lanes.with_columns(source_family=pl.col("family").replace_strict(following))
+        .join(sources, on=["arm_id", "seed", "source_family"], how="left", maintain_order="left")
+        .with_columns(packet_source_lane_id=pl.when(is_shuffled).then("source"))
     )
 
 

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from harness.recording import Recording
+from harness.recording import Recording, remarks_of
 from memos_flow.schemas import Checks, Executions, Trajectories, Trials
 from memos_flow.step import World
 from memos_flow.texts import content_id
@@ -43,35 +43,18 @@ class Replay:
             remarks=self._remarks(starts),
         )
 
+    def restore(self, trials: pl.DataFrame, shown: pl.DataFrame) -> None:
+        """A recording remembers nothing."""
+
+    def drain(self) -> dict[str, pl.DataFrame]:
+        """Nothing but the trials themselves comes from a recording."""
+        return {}
+
     def _remarks(self, starts: pl.DataFrame) -> pl.DataFrame:
-        """What people said, when its task arrives; which fault a recorded trial showed is unknown,
-        so remarks about one fault stay out."""
-        spoken_of = self._itinerary.select("lane_id", "family", "task", episode_step="step")
-        return (
-            starts.select("lane_id", "step", "family", arrives_after="task")
-            .join(
-                self._recording.feedback.filter(pl.col("fault").is_null()).with_row_index("order"),
-                on=["family", "arrives_after"],
-                how="inner",
-            )
-            .join(spoken_of, on=["lane_id", "family", "task"], how="inner")
-            .filter(pl.col("episode_step") <= pl.col("step"))
-            .select(
-                "lane_id",
-                "step",
-                "episode_step",
-                "order",
-                pl.lit("user").alias("source"),
-                "channel",
-                "polarity",
-                "magnitude",
-                "text_id",
-                pl.lit(None, pl.String).alias("outcome"),
-                pl.lit(None, pl.Float64).alias("verifier_severity"),
-                pl.lit(None, pl.Int64).alias("execution_id"),
-            )
-            .sort("lane_id", "step", "order")
-        )
+        """What people said; which fault a recorded trial showed is unknown, so remarks about one
+        stay out."""
+        always = self._recording.feedback.filter(pl.col("fault").is_null())
+        return remarks_of(always, starts, self._itinerary).drop("fault")
 
 
 def _of(frame: pl.DataFrame, ids: pl.DataFrame, key: list[str]) -> pl.DataFrame:

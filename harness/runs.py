@@ -9,14 +9,18 @@ import polars as pl
 from omegaconf import DictConfig
 
 from harness.canonical import table_hashes
+from harness.comprehension import comprehension
 from harness.configuration import container, difference, stored_yaml, variants_frame
 from harness.embedders import embedder_from
 from harness.errors import ConfigurationError, StoreError
+from harness.families import family_folders
 from harness.gate import judged, read_rows
+from harness.kit import DEFINITION, load_definition
 from harness.lexicons import load_lexicon
-from harness.loop import Mind, Plan, run
-from harness.resources import CONF
-from harness.sources import load_recording
+from harness.loop import Plan, run
+from harness.resources import CONF, DATASETS
+from harness.scripted import Reader
+from harness.sources import Mind, load_source
 from harness.store import Store
 from memos_flow.library import Library
 from memos_flow.schemas import TABLES
@@ -33,7 +37,6 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 _BUILT: Mapping[str, tuple[str, ...]] = {
     "recall_similarity": ("vector",),
     "recall_ranker": ("linear",),
-    "recall_packet": ("memory", "none"),
 }
 
 
@@ -45,12 +48,12 @@ def execute(config: DictConfig) -> dict[str, pl.DataFrame]:
     check_choices(config)
     variants = variants_frame(config)
     _check_built(variants)
-    recording = load_recording(config)
+    source = load_source(config)
     folder = Path(config.output)
     _claim(folder, stored_yaml(config))
     store = Store.open(str(folder / "tables"))
     plan = Plan(
-        recording=recording,
+        source=source,
         variants=variants,
         seeds=config.seeds,
         scope=config.scope,
@@ -76,6 +79,22 @@ def gate(config: DictConfig) -> list[dict[str, Any]]:
         )
     mind = mind_of(config)
     return judged(read_rows(Path(config.input)), variants, mind.library, mind.wording)
+
+
+def family_folders_of(config: DictConfig) -> list[Path]:
+    """The folders of the families that `family` names and the scripted agent can run."""
+    root = Path(config.family.path or DATASETS / config.family.embedded.tasks)
+    return list(family_folders(root).values()) if not (root / DEFINITION).is_file() else [root]
+
+
+def comprehensions(config: DictConfig) -> list[dict[str, Any]]:
+    """What the scripted agent understands of each family's lines."""
+    mind = mind_of(config)
+    reader = Reader(mind.embedder, mind.lexicon, config.agent.understands)
+    return [
+        comprehension(folder, load_definition(folder), reader)
+        for folder in family_folders_of(config)
+    ]
 
 
 def check_choices(config: DictConfig) -> None:
@@ -109,10 +128,13 @@ def _check_built(variants: pl.DataFrame) -> None:
 def mind_of(config: DictConfig) -> Mind:
     """What the memory understands texts with, as configured."""
     embedder = embedder_from(container(config.embedder))
+    lexicon = load_lexicon(CONF / "lexicon")
     return Mind(
-        library=Library(embedder.embed, load_lexicon(CONF / "lexicon")),
+        library=Library(embedder.embed, lexicon),
         wording=Wording.from_mapping(container(config.wording)),
         domains=container(config.domains),
+        embedder=embedder,
+        lexicon=lexicon,
     )
 
 

@@ -12,6 +12,7 @@ from memos_flow.schemas.vocabulary import DIRECTIVE_SIGNS, QUARANTINE_REASONS, S
 
 _FENCED = r"(?s)```[^\n`]*\n?(.*?)(?:```|$)"
 _WORD = r"[a-z]|\p{Han}"
+_HAN = r"\p{Han}"
 _BREAK = "\x1e"
 #: Columns of the features that a clause inherits from nobody.
 _CUES = (
@@ -45,6 +46,8 @@ def classified(texts: pl.LazyFrame, clauses: pl.LazyFrame, lexicon: Lexicon) -> 
     parts = clauses.group_by("text_id").agg(
         actionable=pl.col("actionable").any(),
         says_what_worked=pl.col("says_what_worked").any(),
+        tells_how=pl.col("tells_how").any(),
+        states=pl.col("states").any(),
         states_fact=pl.col("states_fact").any(),
         directive_sign=pl.col("directive_sign").drop_nulls().first(),
         attacks=pl.col("attacks").any(),
@@ -66,14 +69,15 @@ def classified(texts: pl.LazyFrame, clauses: pl.LazyFrame, lexicon: Lexicon) -> 
             .cast(pl.Enum(QUARANTINE_REASONS)),
         )
         .with_columns(
-            pl.col("says_what_worked", "states_fact").fill_null(False),
+            pl.col("says_what_worked", "tells_how", "states", "states_fact").fill_null(False),
             actionable=pl.col("actionable").fill_null(False)
             & ~pl.col("retracted")
             & pl.col("quarantine").is_null(),
             approves=pl.col("praise") & ~faulty & ~pl.col("correct"),
             of_the_result=(~pl.col("has_object") & ~pl.col("acknowledges"))
             | pl.col("says_what_worked"),
-            rejects=faulty,
+            # An order that names a fault does not say that there is one.
+            rejects=faulty & (pl.col("correct") | ~(_directs() | pl.col("orders"))),
             expects=pl.col("correct") | pl.col("must"),
             criticises=faulty | pl.col("correct"),
         )
@@ -132,6 +136,8 @@ _FEATURES = [
     "actionable",
     "directive_sign",
     "says_what_worked",
+    "tells_how",
+    "states",
     "expects",
     "states_fact",
     "criticises",
@@ -173,6 +179,7 @@ def _with_cues(frame: pl.LazyFrame, lexicon: Lexicon, source: str) -> pl.LazyFra
         .str.replace_all(f"(?:{named_nothing})", " ")
         .str.replace_all(f"(?:{lexicon.cues['empty_words']})", " ")
     )
+    words = rest.str.count_matches(r"[a-z][a-z0-9_.'-]*") + rest.str.count_matches(_HAN) // 2
     return (
         frame.with_columns(
             *(cue.str.contains(lexicon.cues[name]).alias(name) for name in _CUES),
@@ -186,6 +193,7 @@ def _with_cues(frame: pl.LazyFrame, lexicon: Lexicon, source: str) -> pl.LazyFra
             has_object=rest.str.contains(_WORD)
             | (cue.str.contains(lexicon.cues["correct"]) & rest.str.contains(r"\d")),
             question=cue.str.contains(r"[?？]\s*$"),
+            content=words,
         )
         # A hedged prohibition is a wish.
         .with_columns(prefer=pl.col("prefer") | (pl.col("forbid") & pl.col("hedge")))
@@ -216,11 +224,16 @@ def _shape() -> pl.Expr:
     )
 
 
+def _directs() -> pl.Expr:
+    return pl.col("prefer") | pl.col("correct") | pl.col("must") | pl.col("forbid")
+
+
 def _judged(columns: list[str], lexicon: Lexicon) -> list[pl.Expr]:
-    directs = pl.col("prefer") | pl.col("correct") | pl.col("must") | pl.col("forbid")
+    directs = _directs()
     faulty = pl.col("fault") | pl.col("bare_fault")
     praised = pl.col("praised") if "praised" in columns else pl.col("praise")
-    worked = pl.col("worked") & (pl.col("praise") | praised) & ~faulty & ~directs
+    tells_how = pl.col("worked") & pl.col("has_object") & ~faulty & ~directs
+    worked = tells_how & (pl.col("praise") | praised)
     fact = (pl.col("fact") | pl.col("fault")) & ~directs
     says = directs | (pl.col("orders") & ~pl.col("once")) | fact | worked
     answerable = ~pl.col("own_plan") & ~pl.col("question") & ~(pl.col("confusion") & ~directs)
@@ -240,6 +253,10 @@ def _judged(columns: list[str], lexicon: Lexicon) -> list[pl.Expr]:
         (says & answerable & pl.col("has_object") & kept).alias("actionable"),
         sign.alias("directive_sign"),
         worked.alias("says_what_worked"),
+        (tells_how & answerable & kept).alias("tells_how"),
+        (
+            (pl.col("content") >= lexicon.statement_words) & answerable & kept & ~pl.col("once")
+        ).alias("states"),
         (pl.col("correct") | pl.col("must")).alias("expects"),
         fact.alias("states_fact"),
         (faulty | pl.col("correct")).alias("criticises"),

@@ -34,10 +34,13 @@ def typed(lessons: pl.LazyFrame) -> pl.LazyFrame:
     counts = pl.col("dropped").is_null()
     failed = pl.col("outcome") == "fail"
     passed = pl.col("outcome") == "pass"
-    # A payload whose parts contradict each other proves nothing.
-    contradicted = (pl.col("outcome") == "none") & (pl.col("outcome_source") == "payload")
+    # A payload whose parts contradict each other proves nothing, nor does praise in a bad mood.
+    contradicted = (pl.col("outcome") == "none") & (
+        (pl.col("outcome_source") == "payload") | (pl.col("polarity") == "negative")
+    )
     worked = pl.col("says_what_worked") & ~pl.col("criticises")
-    directs = pl.col("expects") | pl.col("shape").is_in(["correction", "constraint", "instruction"])
+    directs = pl.col("expects") | (pl.col("directive_sign") == "do").fill_null(False)
+    directs |= pl.col("shape").is_in(["correction", "constraint", "instruction"])
     forbids = pl.col("directive_sign") == "do_not"
     praises = (worked | (pl.col("shape") == "positive")) & ~pl.col("expects")
     kind = (

@@ -16,6 +16,8 @@ _FEATURES = [
     "directive_sign",
     "actionable",
     "says_what_worked",
+    "tells_how",
+    "states",
     "expects",
     "states_fact",
     "criticises",
@@ -78,6 +80,7 @@ def _from_text(spoken: pl.LazyFrame, settings: pl.LazyFrame, library: Library) -
     bare = pl.col("feedback_bare_negative_actionable") & (pl.col("shape") == "negative")
     as_whole = (
         texts.join(_whole(texts, library), on="text_id", how="inner")
+        .with_columns(*_heard_with_its_outcome())
         .with_columns(actionable=pl.col("actionable") | bare, position=pl.lit(0, pl.Int32))
         .filter(pl.col("actionable") & ((pl.col("feedback_split") == "whole") | bare))
     )
@@ -86,7 +89,9 @@ def _from_text(spoken: pl.LazyFrame, settings: pl.LazyFrame, library: Library) -
     )
     by_clause = (
         texts.filter(pl.col("feedback_split") == "lesson")
-        .join(clauses.filter(pl.col("actionable")), on="text_id", how="inner")
+        .join(clauses, on="text_id", how="inner")
+        .with_columns(*_heard_with_its_outcome())
+        .filter("actionable")
         .drop("text_id")
         .rename({"clause_text_id": "text_id"})
     )
@@ -95,6 +100,23 @@ def _from_text(spoken: pl.LazyFrame, settings: pl.LazyFrame, library: Library) -
         .drop("feedback_split", "feedback_bare_negative_actionable")
         .with_columns(origin=pl.lit("text"), lesson_severity=pl.col("feedback_severity"))
     )
+
+
+def _heard_with_its_outcome() -> list[pl.Expr]:
+    """What the outcome and the speaker's mood add to the words.
+
+    Of a pass, how it was done is what worked. Of a failure, or said with blame, a plain statement
+    is a fact to learn from.
+    """
+    worked = pl.col("says_what_worked") | (pl.col("tells_how") & (pl.col("outcome") == "pass"))
+    blamed = (pl.col("polarity") == "negative") & (pl.col("outcome") != "pass")
+    fact = pl.col("states") & (blamed | (pl.col("outcome") == "fail")) & ~worked
+    praises = (pl.col("shape") == "positive") & (pl.col("polarity") != "negative")
+    return [
+        worked.alias("says_what_worked"),
+        (pl.col("states_fact") | (fact & ~praises)).alias("states_fact"),
+        (pl.col("actionable") | worked | (fact & ~praises)).alias("actionable"),
+    ]
 
 
 def _whole(texts: pl.LazyFrame, library: Library) -> pl.LazyFrame:
@@ -285,7 +307,7 @@ def _gated(parts: pl.LazyFrame, settings: pl.LazyFrame) -> pl.LazyFrame:
         .with_columns(
             pl.col("classifier_confidence", "r_task").fill_null(0.0),
             pl.col(
-                "says_what_worked", "expects", "states_fact", "criticises", "retracted"
+                *("says_what_worked", "expects", "states_fact", "criticises", "retracted")
             ).fill_null(False),
             verifier_severity=pl.col("lesson_severity").clip(0, 1),
         )

@@ -28,6 +28,8 @@ class Lexicon:
     separators: str
     boilerplate: str
     clause_characters: int
+    #: Words with content from which a sentence states something.
+    statement_words: int
     boundary_phrases: tuple[str, ...]
     confidence: Mapping[str, tuple[float, float]]
 
@@ -57,6 +59,7 @@ class Lexicon:
             separators="|".join(_strings(clause, "separators")),
             boilerplate="|".join(_strings(clause, "boilerplate")),
             clause_characters=_whole(clause, "max_characters"),
+            statement_words=_whole(clause, "statement_words"),
             boundary_phrases=tuple(_strings(quarantine, "task_boundary")),
             confidence=_confidence(_section(mapping, "confidence")),
         )

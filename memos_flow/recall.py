@@ -40,7 +40,7 @@ def recalled(
     still has to pass the packet's budget.
     """
     asked = starts.select("lane_id", "step", "query_text_id").join(
-        settings.filter(pl.col("recall_packet") == "memory"), on="lane_id", how="inner"
+        settings.filter(pl.col("recall_packet") != "none"), on="lane_id", how="inner"
     )
     candidates = _experiences(policies, asked)
     scored = _scored(library.compared(candidates, "query_text_id", "text_id", "query_similarity"))

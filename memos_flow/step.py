@@ -8,6 +8,7 @@ import dataframely as dy
 import polars as pl
 
 from memos_flow.cognition import cognition
+from memos_flow.controls import controlled, without_own
 from memos_flow.drafts import drafts, typed
 from memos_flow.feedback import heard
 from memos_flow.induction import pooled
@@ -63,6 +64,7 @@ def take_step(
     starts: pl.DataFrame,
     itinerary: pl.DataFrame,
     settings: pl.DataFrame,
+    controls: pl.DataFrame,
     library: Library,
     wording: Wording,
     run_trials: RunTrials,
@@ -71,7 +73,8 @@ def take_step(
 
     `itinerary`: every task of every lane: `lane_id`, `step`, `family`, `task`, `query_text_id`,
     `file_names`, `domain`, `tool`; `starts`: its rows of this step. `settings`: a row per lane, its
-    variant's columns and `observational`. No lane reads another's rows.
+    variant's columns, `observational` and `packet_source_lane_id`. `controls`: the lines of
+    `controls.controlled`. No lane reads another's rows, but for a control's declared source.
     """
     rules, asks = settings.lazy(), starts.lazy()
     policies_before, guidance_before = known.policies.lazy(), known.guidance.lazy()
@@ -80,8 +83,9 @@ def take_step(
     candidates = _now(recalled(policies_before, asks, rules, library))
     remembered = _now(current_lines(guidance_before, rules))
     offered = _now(within_budget(lines(candidates.lazy(), remembered.lazy(), library), rules))
-    packet_items = _now(injected(candidates.lazy(), offered.lazy()))
-    packet = _now(packets(offered.lazy(), asks, library))
+    own = _now(packets(offered.lazy(), asks, library)).lazy()
+    packet = _now(controlled(own, controls.lazy(), asks, rules, library))
+    packet_items = _now(without_own(injected(candidates.lazy(), offered.lazy()), rules))
 
     # Trial
     world = run_trials(starts, packet)

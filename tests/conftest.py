@@ -51,8 +51,16 @@ def settings() -> Settings:
         )
         return variants.join(
             pl.DataFrame(
-                {"lane_id": list(lanes), "observational": [observational] * len(lanes)},
-                schema={"lane_id": pl.Int64, "observational": pl.Boolean},
+                {
+                    "lane_id": list(lanes),
+                    "observational": [observational] * len(lanes),
+                    "packet_source_lane_id": [None] * len(lanes),
+                },
+                schema={
+                    "lane_id": pl.Int64,
+                    "observational": pl.Boolean,
+                    "packet_source_lane_id": pl.Int64,
+                },
             ),
             how="cross",
         )

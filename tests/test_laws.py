@@ -14,6 +14,7 @@ from harness.lexicons import load_lexicon
 from memos_flow.library import Library
 from memos_flow.memory import Memory
 from memos_flow.schemas import Checks, Executions, Policies, Trajectories, Trials
+from memos_flow.schemas.vocabulary import PACKET_SECTIONS
 from memos_flow.step import World, take_step
 from memos_flow.texts import content_id, texts_frame
 from memos_flow.wording import Wording
@@ -58,6 +59,7 @@ class Lane:
             self._starts(self.step),
             pl.concat([self._starts(step) for step in range(self.step + 1)]),
             self.rules,
+            _NO_CONTROLS,
             self.library,
             self.wording,
             lambda starts, packets: self._world(passed, remarks),
@@ -127,6 +129,16 @@ class Lane:
         )
 
 
+_NO_CONTROLS = pl.DataFrame(
+    schema={
+        "control": pl.String,
+        "family": pl.String,
+        "task": pl.String,
+        "order": pl.Int32,
+        "section": pl.Enum(PACKET_SECTIONS),
+        "text": pl.String,
+    }
+)
 _REMARK = {
     "lane_id": pl.Int64,
     "step": pl.Int32,

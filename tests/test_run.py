@@ -25,7 +25,7 @@ def _hashes(folder: Path) -> dict:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run") / "demo"
-    assert main(["run", f"output={folder}", "memory=[full,off]"]) == 0
+    assert main(["run", "family=demo", f"output={folder}", "memory=[full,off]"]) == 0
     return folder
 
 
@@ -60,20 +60,20 @@ def test_accept_passes_on_the_demo(demo: Path) -> None:
 
 def test_the_same_command_again_changes_nothing(demo: Path) -> None:
     before = _hashes(demo)
-    assert main(["run", f"output={demo}", "memory=[full,off]"]) == 0
+    assert main(["run", "family=demo", f"output={demo}", "memory=[full,off]"]) == 0
     assert _hashes(demo) == before
 
 
 def test_another_configuration_is_refused_with_the_difference(
     demo: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["run", f"output={demo}", "memory=[full,off]", "recall.experiences=1"]
+    command = ["run", "family=demo", f"output={demo}", "memory=[full,off]", "recall.experiences=1"]
     assert main(command) == 2
     assert "recall.experiences: 5 there, 1 here" in capsys.readouterr().err
 
 
 def test_other_lanes_beside_it_change_no_lane(demo: Path, tmp_path: Path) -> None:
-    assert main(["run", f"output={tmp_path / 'alone'}"]) == 0
+    assert main(["run", "family=demo", f"output={tmp_path / 'alone'}"]) == 0
     alone, beside = read_tables(tmp_path / "alone"), read_tables(demo)
     lanes = alone["lanes"].select("lane_id")
     for name in ("policies", "guidance", "packet_items", "packets", "lessons", "episodes"):
@@ -84,7 +84,9 @@ def test_other_lanes_beside_it_change_no_lane(demo: Path, tmp_path: Path) -> Non
 
 def test_shared_scope_keeps_one_memory(tmp_path: Path) -> None:
     folder = tmp_path / "shared"
-    assert main(["run", f"output={folder}", "scope=shared", "order=interleaved"]) == 0
+    assert (
+        main(["run", "family=demo", f"output={folder}", "scope=shared", "order=interleaved"]) == 0
+    )
     assert read_tables(folder)["lanes"]["family"].null_count() == 2
 
 
@@ -92,7 +94,7 @@ def test_shared_scope_keeps_one_memory(tmp_path: Path) -> None:
 def test_killed_at_random_moments_a_run_ends_as_if_never_killed(demo: Path, tmp_path: Path) -> None:
     """Kill -9 the real command while it runs, then the same command until it is done."""
     chance = random.Random(11)
-    command = [*_CLI, "run", f"output={tmp_path / 'killed'}", "memory=[full,off]"]
+    command = [*_CLI, "run", "family=demo", f"output={tmp_path / 'killed'}", "memory=[full,off]"]
     root = Path(__file__).parents[1]
     for _ in range(8):
         process = subprocess.Popen(

@@ -11,6 +11,7 @@ from memos_flow.schemas.eligibility import Eligibility
 from memos_flow.schemas.episodes import Episodes
 from memos_flow.schemas.executions import Executions
 from memos_flow.schemas.feedback import Feedback
+from memos_flow.schemas.ground_truth import FaultMatrix, RemarkFaults, ShownFaults
 from memos_flow.schemas.guidance import Guidance
 from memos_flow.schemas.lanes import Lanes
 from memos_flow.schemas.lessons import Lessons
@@ -34,7 +35,14 @@ SCHEMA_VERSION: Final = 1
 
 #: Written once, before the first step.
 SETUP_TABLES: Final = MappingProxyType(
-    {"arms": Arms, "tasks": Tasks, "variants": Variants, "lanes": Lanes}
+    {
+        "arms": Arms,
+        "tasks": Tasks,
+        "variants": Variants,
+        "lanes": Lanes,
+        "fault_matrix": FaultMatrix,
+        "remark_faults": RemarkFaults,
+    }
 )
 #: Keyed by content, shared by all lanes.
 CONTENT_TABLES: Final = MappingProxyType(
@@ -44,6 +52,7 @@ CONTENT_TABLES: Final = MappingProxyType(
         "executions": Executions,
         "checks": Checks,
         "trajectories": Trajectories,
+        "shown_faults": ShownFaults,
     }
 )
 #: Keyed by lane.
@@ -84,6 +93,7 @@ __all__ = [
     "Embeddings",
     "Episodes",
     "Executions",
+    "FaultMatrix",
     "Feedback",
     "Guidance",
     "LaneRelations",
@@ -93,7 +103,9 @@ __all__ = [
     "PacketItems",
     "Packets",
     "Policies",
+    "RemarkFaults",
     "Repairs",
+    "ShownFaults",
     "Skills",
     "Tasks",
     "Texts",

@@ -93,5 +93,6 @@ ITEM_FATES: Final = (
     "duplicate-text",
     "type-switched-off",
     "low-confidence",
+    "control",
 )
 SCOPES: Final = ("family", "shared")

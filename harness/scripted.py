@@ -1,0 +1,257 @@
+"""The scripted agent: a simulation of a language model with faults, and no model at all.
+
+What it is inclined to do wrong is drawn from seed, task and step, never from the packet, so that
+lanes that differ in their memory stay paired. What it reads then changes whether the fault shows:
+it follows the notes that it understands, wrong ones too, and the longer the packet, the fewer of
+its lines it takes in. Beside the task it knows the packet's text and the names in the last answer.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from harness.embedders import Embedder
+from harness.kit import (
+    SCHEMA_STEP,
+    Family,
+    Files,
+    answered,
+    ways_of,
+    written,
+)
+from memos_flow.classify import clauses
+from memos_flow.injection import FENCE_CLOSE, HEADINGS
+from memos_flow.lexicon import Lexicon
+from memos_flow.texts import content_id
+
+#: Words that forbid: what is left of the sentence says what is forbidden.
+_NEGATION = re.compile(
+    r"(?i)\b(?:please\s+)?(?:do not|don't|never|avoid|must not|should not|stop|no longer|not)\b"
+    r"|不要|别再|别|切勿|请勿|禁止|避免|不能|不得|不应|不该"
+)
+#: Shorter field names are words of any sentence.
+_FIELD_LENGTH = 4
+
+
+@dataclass(frozen=True)
+class Traits:
+    """How the simulated agent is made; all of it is in `conf/agent/scripted.yaml`."""
+
+    #: Probability that the agent of a seed is weak at a step, in all tasks.
+    weakness: float
+    #: Probability of an inclination to a wrong way in a task, at a step it is weak at, and else.
+    inclination_where_weak: float
+    inclination: float
+    #: Cosine from which a sentence is understood as speaking of a way.
+    understands: float
+    #: Characters of a packet that are read for sure; of a longer one a share of its lines.
+    attention_characters: int
+
+
+@dataclass(frozen=True)
+class Note:
+    """One line of a packet, under the heading that it stands beneath."""
+
+    section: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What the agent did: the file it wrote, its steps, and which faults showed in them."""
+
+    output: str
+    faults: tuple[str, ...]
+    steps: tuple[str, ...]
+    read: int
+
+
+@dataclass
+class Reader:
+    """What the agent understands of a sentence: the way that it is most similar to, and whether it
+    tells to take it. One per run: sentences and ways are embedded once."""
+
+    embedder: Embedder
+    lexicon: Lexicon
+    understands: float
+    _vectors: dict[str, Any] = field(default_factory=dict)
+    _clauses: dict[str, list[tuple[str, str | None]]] = field(default_factory=dict)
+
+    def learn(self, texts: Iterable[str]) -> None:
+        """Take in texts together: cheaper than one by one, and with the same result."""
+        new = sorted({text for text in texts if text not in self._clauses})
+        if not new:
+            return
+        frame = pl.DataFrame(
+            {"text_id": range(len(new)), "text": [text.replace("; then ", ". ") for text in new]}
+        )
+        found = clauses(frame.lazy(), self.lexicon).collect(engine="in-memory")
+        self._clauses |= {text: [] for text in new}
+        for number, clause, sign in found.select("text_id", "clause", "directive_sign").rows():
+            self._clauses[new[number]].append((clause, sign))
+        self._embed(_content(clause) for text in new for clause, _ in self._clauses[text])
+
+    def understood(
+        self, note: Note, family: Family, steps: Iterable[str]
+    ) -> list[tuple[str, str, bool]]:
+        """`(step, way, take it)` of each sentence of the note that speaks of one of the steps."""
+        self.learn([note.text])
+        ways = [
+            (step, way, about.does)
+            for step in steps
+            for way, about in ways_of(family, step).items()
+        ]
+        self._embed(does for *_, does in ways)
+        told = []
+        for clause, sign in self._clauses[note.text]:
+            similar = [
+                (float(self._vectors[_content(clause)] @ self._vectors[does]), step, way)
+                for step, way, does in ways
+            ]
+            best, step, way = max(similar, default=(0.0, "", ""))
+            if best >= self.understands:
+                forbids = sign == "do_not" or (sign is None and note.section == "avoid")
+                told.append((step, way, not forbids))
+        return told
+
+    def _embed(self, texts: Iterable[str]) -> None:
+        new = sorted({text for text in texts if text not in self._vectors})
+        if new:
+            self._vectors |= dict(zip(new, self.embedder.embed(new), strict=True))
+
+
+def _content(clause: str) -> str:
+    return " ".join(_NEGATION.sub(" ", clause).split())
+
+
+def notes_of(packet: str) -> Iterator[Note]:
+    """The lines of a packet, as an agent finds them under its headings."""
+    section = ""
+    headings = {heading.splitlines()[-1]: name for name, heading in HEADINGS.items()}
+    for line in packet.splitlines():
+        if line == FENCE_CLOSE:
+            return
+        section = headings.get(line, section)
+        if line.startswith("- "):
+            yield Note(section, line[2:])
+
+
+def attempt(
+    family: Family,
+    task: str,
+    files: Files,
+    recomputed: Any,
+    packet: str,
+    previous_names: Sequence[str],
+    seed: int,
+    traits: Traits,
+    reader: Reader,
+) -> Attempt:
+    """Do the task. `recomputed`: the answer by the agent's second method, used where a note asks
+    to check a field of it."""
+    about = family.tasks[task]
+    ways = _inclined(family, task, previous_names, seed, traits)
+    notes = [note for note in notes_of(packet) if _attends(note, packet, task, seed, traits)]
+    checked: list[str] = []
+    settled: set[str] = set()
+    for note in notes:
+        named = _named_fields(note, recomputed) if note.section == "check" else []
+        checked += named
+        if named:
+            continue
+        for step, way, take in reader.understood(note, family, about.right):
+            if step not in settled:
+                ways[step] = way if take else _other(family, step, way, ways[step], task, seed)
+                settled.add(step)
+    answer = answered(family, task, files, ways, previous_names)
+    for name in checked:
+        answer = _checked(answer, recomputed, name.split("."))
+    faults = tuple(f"{step}:{way}" for step, way in ways.items() if way != about.right[step])
+    steps = tuple(ways_of(family, step)[way].trace for step, way in ways.items())
+    return Attempt(written(about.output, answer), faults, steps, len(notes))
+
+
+def _inclined(
+    family: Family, task: str, previous_names: Sequence[str], seed: int, traits: Traits
+) -> dict[str, str]:
+    ways = {}
+    for step, right in family.tasks[task].right.items():
+        wrong = [way for way in ways_of(family, step) if way != right]
+        if step == SCHEMA_STEP and not previous_names:
+            wrong = []
+        weak = _chance("weakness", seed, step) < family.difficulty.get(step, traits.weakness)
+        rate = traits.inclination_where_weak if weak else traits.inclination
+        errs = bool(wrong) and _chance("inclination", seed, task, step) < rate
+        ways[step] = wrong[_draw(len(wrong), "way", seed, task, step)] if errs else right
+    return ways
+
+
+def _attends(note: Note, packet: str, task: str, seed: int, traits: Traits) -> bool:
+    share = traits.attention_characters / max(len(packet), 1)
+    return _chance("attention", seed, task, note.text) < share
+
+
+def _other(family: Family, step: str, shunned: str, current: str, task: str, seed: int) -> str:
+    """The way taken where a note forbids one: the inclination, unless that is what is forbidden."""
+    if current != shunned:
+        return current
+    others = [way for way in ways_of(family, step) if way != shunned]
+    return others[_draw(len(others), "other", seed, task, step)]
+
+
+def _chance(*parts: object) -> float:
+    """A number in [0, 1) that depends on the parts alone."""
+    return (content_id(*parts) & (2**53 - 1)) / 2**53
+
+
+def _draw(count: int, *parts: object) -> int:
+    return int(_chance(*parts) * count)
+
+
+def _named_fields(note: Note, answer: Any) -> list[str]:
+    """The fields of this task's answer that a note names, by path or by their own name."""
+    named = []
+    for path in fields_of(answer):
+        own = path.rsplit(".", 1)[-1].removesuffix("[]")
+        words = [path, *([own] if len(own) >= _FIELD_LENGTH else [])]
+        if any(re.search(rf"(?<![\w.]){re.escape(word)}(?![\w.])", note.text) for word in words):
+            named.append(path)
+    return named
+
+
+def fields_of(answer: Any, path: str = "") -> list[str]:
+    """The paths of an answer's fields, list indices as `[]`, in the order of the answer."""
+    if isinstance(answer, Mapping):
+        below = [
+            found
+            for name, value in answer.items()
+            for found in fields_of(value, f"{path}.{name}" if path else name)
+        ]
+        return [*([path] if path else []), *below]
+    if isinstance(answer, list):
+        below = [found for value in answer for found in fields_of(value, f"{path}[]")]
+        return list(dict.fromkeys([*([path] if path else []), *below]))
+    return [path]
+
+
+def _checked(answer: Any, right: Any, steps: Sequence[str]) -> Any:
+    """The answer with one field as the second method has it."""
+    if not steps:
+        return right
+    name = steps[0].removesuffix("[]") if steps[0] else ""
+    if isinstance(right, list):
+        # Rows: each with its own counterpart, where there are as many.
+        rows = answer if isinstance(answer, list) and len(answer) == len(right) else None
+        inner = steps[1:] if not name else steps
+        if rows is None or not inner:
+            return right
+        return [_checked(one, other, inner) for one, other in zip(rows, right, strict=True)]
+    if not isinstance(answer, Mapping) or name not in right:
+        return answer
+    return {
+        **answer,
+        name: _checked(answer.get(name, right[name]), right[name], steps[1:]),
+    }
