@@ -33,11 +33,6 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "order": ("sequential", "interleaved"),
     "format": ("text", "json"),
 }
-#: Choices of the schema that no stage acts on yet are refused instead of ignored.
-_BUILT: Mapping[str, tuple[str, ...]] = {
-    "recall_similarity": ("vector",),
-    "recall_ranker": ("linear",),
-}
 
 
 def execute(config: DictConfig) -> dict[str, pl.DataFrame]:
@@ -47,7 +42,6 @@ def execute(config: DictConfig) -> dict[str, pl.DataFrame]:
     """
     check_choices(config)
     variants = variants_frame(config)
-    _check_built(variants)
     source = load_source(config)
     folder = Path(config.output)
     _claim(folder, stored_yaml(config))
@@ -111,18 +105,6 @@ def check_choices(config: DictConfig) -> None:
         raise ConfigurationError(
             f"checks.strict: found {config.checks.strict!r}, expected true or false"
         )
-
-
-def _check_built(variants: pl.DataFrame) -> None:
-    """Raises ConfigurationError for a setting whose stage would silently do something else."""
-    for column, choices in _BUILT.items():
-        refused = variants.filter(~pl.col(column).cast(pl.String).is_in(choices))
-        if not refused.is_empty():
-            row = refused.row(0, named=True)
-            raise ConfigurationError(
-                f"memory.{row['variant_id']}: {column.replace('_', '.', 1)}={row[column]} is not "
-                f"built yet, expected one of {[*choices]}"
-            )
 
 
 def mind_of(config: DictConfig) -> Mind:

@@ -7,8 +7,9 @@ import dataframely as dy
 import polars as pl
 
 from memos_flow.library import Library
-from memos_flow.schemas import PacketItems, Packets
+from memos_flow.schemas import PacketItems, Packets, Skills
 from memos_flow.schemas.vocabulary import ITEM_FATES, PACKET_SECTIONS
+from memos_flow.wording import Wording, filled
 
 FENCE_OPEN = "<memory-notes>"
 FENCE_CLOSE = "</memory-notes>"
@@ -48,20 +49,52 @@ def neutralised(text: pl.Expr) -> pl.Expr:
 
 
 def lines(
-    items: dy.LazyFrame[PacketItems], guidance: pl.LazyFrame, library: Library
+    items: dy.LazyFrame[PacketItems],
+    guidance: pl.LazyFrame,
+    skills: dy.LazyFrame[Skills],
+    library: Library,
+    wording: Wording,
 ) -> pl.LazyFrame:
     """The lines of the items that recall let through, in packet order.
 
-    Columns: those of the item's key, `section`, `line` (text) and `place` within the lane's packet.
-    A check line of a validated repair is advice to follow.
+    Columns: those of the item's key, `section`, `text`, `rank` of the item and `repeated` (the
+    packet has that line already).
     """
-    experiences = (
-        items.filter((pl.col("fate") == "injected") & (pl.col("channel") == "experience"))
-        .join(
-            guidance.select("lane_id", "kind", "line", item_id="policy_id", line_text_id="text_id"),
-            on=["lane_id", "item_id"],
-            how="inner",
-        )
+    passed = items.filter(pl.col("fate") == "injected")
+    own = ["lane_id", "step", "channel", "item_id", "section", "rank"]
+    told = pl.concat(
+        [
+            part.select(*own, "line", "raw")
+            for part in (
+                _skill_lines(passed, skills, library, wording),
+                _experience_lines(passed, guidance, library),
+                _whole_texts(passed.filter(pl.col("channel") == "trace"), library),
+                _whole_texts(passed.filter(pl.col("channel") == "world_model"), library),
+            )
+        ]
+    )
+    return (
+        told.with_columns(text=pl.concat_str(pl.lit("- "), neutralised(pl.col("raw"))))
+        # By rank first: what is cut by the budget is what ranked last, whatever its section.
+        .sort("lane_id", "channel", "rank", "line")
+        .with_columns(repeated=~pl.struct("lane_id", "section", "text").is_first_distinct())
+        .select(*_ITEM, "section", "text", "rank", "repeated")
+    )
+
+
+def _experience_lines(
+    items: pl.LazyFrame, guidance: pl.LazyFrame, library: Library
+) -> pl.LazyFrame:
+    """Guidance; of an experience that a recalled skill covers, only what is newer. A check line of
+    a validated repair is advice to follow."""
+    lines_of = guidance.select(
+        "lane_id", "kind", "line", item_id="policy_id", line_step="step", line_text_id="text_id"
+    )
+    new = pl.col("after_step").is_null() | (pl.col("line_step") > pl.col("after_step"))
+    return library.worded(
+        items.filter(pl.col("channel") == "experience")
+        .join(lines_of, on=["lane_id", "item_id"], how="inner")
+        .filter(new)
         .with_columns(
             section=pl.when(pl.col("kind") == "avoid")
             .then(pl.lit("avoid"))
@@ -69,20 +102,38 @@ def lines(
             .then(pl.lit("check"))
             .otherwise(pl.lit("do"))
             .cast(pl.Enum(PACKET_SECTIONS))
-        )
+        ),
+        "line_text_id",
+        "raw",
     )
-    wanted = experiences.select("line_text_id").unique()
-    texts = (
-        library.worded(wanted, "line_text_id", "text")
-        .with_columns(pl.concat_str(pl.lit("- "), neutralised(pl.col("text"))).alias("text"))
-        .select("line_text_id", "text")
+
+
+def _skill_lines(
+    items: pl.LazyFrame, skills: dy.LazyFrame[Skills], library: Library, wording: Wording
+) -> pl.LazyFrame:
+    """The skill's name, marked where it was never tried with success, then its lines."""
+    named = items.filter(pl.col("channel") == "skill").join(
+        skills.select("lane_id", "name_text_id", "status", item_id="skill_id"),
+        on=["lane_id", "item_id"],
+        how="left",
     )
+    worded = library.worded(library.worded(named, "name_text_id", "name"), "text_id", "body")
+    candidate = filled(pl.lit(wording.skill_candidate), name=pl.col("name"))
+    title = pl.when(pl.col("status") == "candidate").then(candidate).otherwise("name")
+    return _split(worded.with_columns(raw=pl.concat_str(title, pl.lit("\n"), "body")))
+
+
+def _whole_texts(items: pl.LazyFrame, library: Library) -> pl.LazyFrame:
+    return _split(library.worded(items, "text_id", "raw"))
+
+
+def _split(items: pl.LazyFrame) -> pl.LazyFrame:
+    """One row per line of `raw`, numbered as `line`."""
+    numbers = pl.int_ranges(pl.col("raw").list.len(), dtype=pl.Int32).alias("line")
     return (
-        experiences.join(texts, on="line_text_id", how="left")
-        # By rank first: what is cut by the budget is what ranked last, whatever its section.
-        .sort("lane_id", "channel", "rank", "line")
-        .with_columns(repeated=~pl.struct("lane_id", "section", "text").is_first_distinct())
-        .select(*_ITEM, "section", "text", "rank", "repeated")
+        items.with_columns(pl.col("raw").str.split("\n"))
+        .with_columns(numbers)
+        .explode("raw", "line")
     )
 
 
@@ -148,6 +199,9 @@ def injected(items: dy.LazyFrame[PacketItems], lines: pl.LazyFrame) -> dy.LazyFr
             .then(pl.col("fate").cast(pl.String))
             .when(pl.col("only_repeats").fill_null(False))
             .then(pl.lit("duplicate-text"))
+            # All of its lines are in the skill that covers it.
+            .when(pl.col("only_repeats").is_null() & pl.col("after_step").is_not_null())
+            .then(pl.lit("covered-by-skill"))
             .otherwise(pl.lit("over-budget"))
             .cast(pl.Enum(ITEM_FATES))
         )

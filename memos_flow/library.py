@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from memos_flow.classify import classified, clauses
+from memos_flow.lexical import tokens
 from memos_flow.lexicon import Lexicon
 from memos_flow.schemas import Embeddings, Texts
 from memos_flow.texts import texts_frame
@@ -38,6 +39,7 @@ class Library:
         self._rows = pl.DataFrame(schema={"text_id": pl.Int64, "row": pl.UInt32})
         self._features: pl.DataFrame | None = None
         self._clauses: pl.DataFrame | None = None
+        self._tokens: pl.DataFrame | None = None
         self._stored_texts = 0
         self._stored_vectors = 0
 
@@ -105,6 +107,26 @@ class Library:
         self._understand(text_ids)
         assert self._clauses is not None
         return self._clauses.lazy()
+
+    def tokens(self, text_ids: pl.LazyFrame) -> pl.LazyFrame:
+        """What `lexical.tokens` finds in each text."""
+        wanted = text_ids.select("text_id").drop_nulls().unique()
+
+        def looked_up(ids: pl.DataFrame) -> pl.DataFrame:
+            with self._lock:
+                new = (
+                    ids
+                    if self._tokens is None
+                    else ids.join(self._tokens, on="text_id", how="anti")
+                )
+                if not new.is_empty() or self._tokens is None:
+                    texts = self._texts.join(new, on="text_id", how="semi").sort("text_id")
+                    found = tokens(texts.lazy()).collect(engine="in-memory")
+                    self._tokens = _appended(self._tokens, found)
+                return self._tokens.join(ids, on="text_id", how="semi", maintain_order="left")
+
+        schema = {"text_id": pl.Int64(), "token": pl.String(), "count": pl.Int32()}
+        return wanted.map_batches(looked_up, schema=schema)
 
     def drain(self) -> dict[str, pl.DataFrame]:
         """`texts` and `embeddings` that came since the last call: what a commit appends."""

@@ -84,7 +84,7 @@ def _relevant_recalled(
     )
     relevant = (
         trials.join(
-            settings.filter(pl.col("recall_packet") != "none").select("lane_id"),
+            settings.filter(pl.col("recall_packet") == "memory").select("lane_id"),
             on="lane_id",
             how="semi",
         )

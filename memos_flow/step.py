@@ -18,7 +18,7 @@ from memos_flow.library import Library
 from memos_flow.memory import Memory
 from memos_flow.merging import assigned, current_lines, merged, new_lines
 from memos_flow.promises import opportunities
-from memos_flow.recall import recalled
+from memos_flow.recall import Known, recalled
 from memos_flow.rendering import rendered
 from memos_flow.repair import repairs
 from memos_flow.reward import episodes, rescored, valued_traces
@@ -32,7 +32,7 @@ from memos_flow.schemas import (
     Trajectories,
     Trials,
 )
-from memos_flow.skills import built, eligibility
+from memos_flow.skills import built, decided, eligibility, members, supplements, used
 from memos_flow.validation import validated, validations
 from memos_flow.verdict import failures, verdicts
 from memos_flow.wording import Wording
@@ -80,9 +80,19 @@ def take_step(
     policies_before, guidance_before = known.policies.lazy(), known.guidance.lazy()
 
     # Recall
-    candidates = _now(recalled(policies_before, asks, rules, library))
-    remembered = _now(current_lines(guidance_before, rules))
-    offered = _now(within_budget(lines(candidates.lazy(), remembered.lazy(), library), rules))
+    skills_before = known.skills.lazy()
+    offer = Known(
+        policies_before,
+        skills_before,
+        known.traces.lazy(),
+        known.trajectories.lazy(),
+        known.world_models.lazy(),
+    )
+    candidates = _now(recalled(offer, asks, rules, library))
+    remembered = _now(current_lines(guidance_before, rules)).lazy()
+    offered = _now(
+        within_budget(lines(candidates.lazy(), remembered, skills_before, library, wording), rules)
+    )
     own = _now(packets(offered.lazy(), asks, library)).lazy()
     packet = _now(controlled(own, controls.lazy(), asks, rules, library))
     packet_items = _now(without_own(injected(candidates.lazy(), offered.lazy()), rules))
@@ -131,7 +141,7 @@ def take_step(
             trials,
             checks,
             packet_items.lazy(),
-            known.skills.lazy(),
+            skills_before,
             rules,
             library,
         )
@@ -156,7 +166,25 @@ def take_step(
         Policies.cast(rendered(changed, current_lines(all_lines, rules), library, wording))
     ).lazy()
 
-    # Decision repair, induction, skills, environment cognition
+    # Decision repair, induction
+
+    # Skills
+    standing_now = Policies.cast(
+        pl.concat([standing.join(policies, on=_EXPERIENCE, how="anti"), policies])
+    )
+    lines_now = _now(
+        current_lines(Guidance.cast(pl.concat([guidance_before, guidance])), rules)
+    ).lazy()
+    judged = _now(decided(standing_now, rules)).lazy()
+    tried = _now(used(skills_before, packet_items.lazy(), trials, rules)).lazy()
+    placed = members(judged, tried, library).lazy()
+    helping = _now(supplements(judged, placed, tried, library)).lazy()
+    skills = _now(
+        built(judged, placed, helping, skills_before, tried, lines_now, asks, library, wording)
+    ).lazy()
+    decisions = _now(eligibility(judged, placed, skills, known.eligibility.lazy(), asks))
+
+    # Environment cognition
     return {
         "packet_items": packet_items,
         "packets": packet,
@@ -172,8 +200,8 @@ def take_step(
         "guidance": _now(guidance),
         "repairs": _now(repairs()),
         "candidate_pool": _now(pooled()),
-        "eligibility": _now(eligibility()),
-        "skills": _now(built()),
+        "eligibility": decisions,
+        "skills": _now(skills),
         "world_models": _now(cognition()),
         "opportunities": _now(
             opportunities(

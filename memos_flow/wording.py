@@ -28,6 +28,10 @@ class Wording:
     trigger_unknown: str
     trigger_anywhere: str
     title_characters: int
+    skill_name: str
+    skill_name_characters: int
+    skill_line: Mapping[str, str]
+    skill_candidate: str
     trace_steps: int
     step_characters: int
 
@@ -41,6 +45,7 @@ class Wording:
             "verification": CHECK_KINDS,
             "title": EXPERIENCE_TYPES,
             "boundary": EXPERIENCE_TYPES,
+            "skill_line": ("do", "avoid", "check"),
         }.items():
             found = set(getattr(wording, name))
             if found != set(keys):

@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from reports import funnel, retrieval
+from reports import funnel, learning, retrieval
 from reports.acceptance import acceptance
 from reports.rendering import aligned
 from reports.summary import Tables, arms_summary
@@ -21,6 +21,8 @@ def frames(tables: Tables, recall_rate: float) -> dict[str, pl.DataFrame]:
     relevance = retrieval.relevance(tables)
     return {
         "Trials": arms_summary(tables).drop("errors"),
+        "Pass rate by task index": learning.learning_curve(tables),
+        "Against no memory, paired": learning.paired_differences(tables),
         "Acceptance": acceptance_table(acceptance(tables, recall_rate)),
         "Funnel": _wide(funnel.funnel(tables), "stage"),
         "Why not": funnel.reasons(tables),
@@ -36,7 +38,8 @@ def frames(tables: Tables, recall_rate: float) -> dict[str, pl.DataFrame]:
 
 def as_text(tables: Tables, recall_rate: float) -> str:
     """The report for a terminal."""
-    parts = [f"{title}\n{aligned(frame)}" for title, frame in frames(tables, recall_rate).items()]
+    shown = frames(tables, recall_rate).items()
+    parts = [f"{title}\n{aligned(frame)}" for title, frame in shown if not frame.is_empty()]
     return "\n\n".join([*caveats(tables), *parts]) + "\n"
 
 

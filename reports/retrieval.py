@@ -1,7 +1,8 @@
 """Retrieval: did the packet contain what was learned before, and what matters now? (section 6.2)
 
-Relevant, for recorded trials, is an earlier experience with the check kind and the non-null field
-of a check that fails now. Trials for which nothing relevant was in the memory are no query and are
+Relevant is an earlier experience about a fault that breaks this task (simulated trials, by the
+fault matrix), or with the check kind and the non-null field of a check that fails now (recorded
+ones). Trials for which nothing relevant was in the memory are no query and are
 counted apart; a relevant experience that was not recalled stays in every denominator.
 """
 
@@ -9,33 +10,27 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from reports.ground_truth import concerning, failing, held
 from reports.summary import Tables, injected_experiences, variant_of_lanes
 
 _QUERY = ["lane_id", "step"]
 
 
 def relevance(tables: Tables) -> pl.DataFrame:
-    """`variant_id`, `lane_id`, `step`, `policy_id`, `rank`: each relevant experience of each trial.
+    """`variant_id`, `lane_id`, `step`, `policy_id`, `about`, `rank`: each relevant experience of
+    each trial, and what makes it relevant.
 
     `rank` is its place among the injected experiences of the packet, null where it was not in it.
     """
-    held = (
-        tables["policies"]
-        .filter(pl.col("field").is_not_null())
-        .select("lane_id", "policy_id", "created_step", kind="check_kind", field="field")
-        .unique()
-    )
     lanes = variant_of_lanes(tables)
     return (
-        tables["trials"]
-        .select(*_QUERY, "execution_id")
-        .join(_failing_fields(tables), on="execution_id", how="inner")
-        .join(held, on=["lane_id", "kind", "field"], how="inner")
-        .filter(pl.col("created_step") < pl.col("step"))
+        concerning(tables)
+        .join(held(tables), on=["lane_id", "about"], how="inner")
+        .filter(pl.col("learned") < pl.col("step"))
         .join(injected_ranks(tables), on=[*_QUERY, "policy_id"], how="left")
         .join(lanes, on="lane_id", how="left")
-        .select("variant_id", *_QUERY, "policy_id", "kind", "field", "rank")
-        .sort(*_QUERY, "policy_id")
+        .select("variant_id", *_QUERY, "policy_id", "about", "rank")
+        .sort(*_QUERY, "policy_id", "about")
     )
 
 
@@ -86,27 +81,28 @@ def ranking_metrics(relevance: pl.DataFrame, ks: Sequence[int] = (1, 3, 5)) -> p
 
 
 def preventable_failures(tables: Tables, relevance: pl.DataFrame) -> pl.DataFrame:
-    """Per variant: `failing` (kind, field) pairs, `preventable`, `prevented_in_packet`, `share`.
+    """Per variant: `failing` (what went wrong, per trial), `preventable`, `in_packet`, `share`.
 
-    Preventable: the lane already held an earlier lesson of that kind and field. Share: of the
-    preventable ones, those whose lesson was in the packet; null where none was preventable.
+    Preventable: the lane already held an earlier lesson about it. Share: of the preventable ones,
+    those whose lesson was in the packet; null where none was preventable.
     """
-    lanes = variant_of_lanes(tables)
-    failing = (
+    wrong = (
         tables["trials"]
-        .join(_failing_fields(tables), on="execution_id", how="inner")
-        .join(lanes, on="lane_id", how="left")
-        .group_by("variant_id")
-        .agg(failing=pl.len())
+        .join(failing(tables), on="execution_id", how="inner")
+        .join(variant_of_lanes(tables), on="lane_id", how="left")
+        .select("variant_id", *_QUERY, "about")
     )
     covered = (
-        relevance.group_by("variant_id", *_QUERY, "kind", "field")
+        relevance.join(wrong, on=[*_QUERY, "about"], how="semi")
+        .group_by("variant_id", *_QUERY, "about")
         .agg(carried=pl.col("rank").is_not_null().any())
         .group_by("variant_id")
         .agg(preventable=pl.len(), in_packet=pl.col("carried").sum())
     )
     return (
-        failing.join(covered, on="variant_id", how="left")
+        wrong.group_by("variant_id")
+        .agg(failing=pl.len())
+        .join(covered, on="variant_id", how="left")
         .with_columns(pl.col("preventable", "in_packet").fill_null(0))
         .with_columns(
             share=pl.when(pl.col("preventable") > 0).then(
@@ -159,14 +155,4 @@ def packet_facts(tables: Tables) -> pl.DataFrame:
             items=pl.col("items").mean(),
         )
         .sort("variant_id")
-    )
-
-
-def _failing_fields(tables: Tables) -> pl.DataFrame:
-    """`execution_id`, `kind`, `field` of the failing checks whose field is known, each once."""
-    return (
-        tables["checks"]
-        .filter(~pl.col("passed") & pl.col("field").is_not_null())
-        .select("execution_id", "kind", "field")
-        .unique()
     )

@@ -34,7 +34,8 @@ class Gate:
     ) -> pl.DataFrame:
         self.library.add(texts_frame([*([text] if text else []), *actions]))
         row = {"lane_id": 1, "outcome": outcome, "magnitude": 0.9, "execution_id": 7}
-        row |= {"text_id": content_id(text) if text else None, "polarity": "negative"} | feedback
+        mood = {"pass": "positive", "fail": "negative", "none": "neutral"}[outcome]
+        row |= {"text_id": content_id(text) if text else None, "polarity": mood} | feedback
         ruled = {"outcome": outcome, "outcome_source": "payload" if outcome != "none" else "none"}
         episode = {"lane_id": 1, "r_task": r_task} | ruled
         execution = {"execution_id": 7, "status": "scored", "reward": 0.0, "passed": False}

@@ -24,6 +24,8 @@ class PacketItems(dy.Schema):
     experience_type = dy.Enum(EXPERIENCE_TYPES, nullable=True)
     section = dy.Enum(PACKET_SECTIONS)
     text_id = dy.Int64()
+    #: Null: all of it. Else a recalled skill holds the older lines: only newer ones count.
+    after_step = dy.Int32(nullable=True, min=0)
     query_similarity = dy.Float64(min=-1, max=1)
     salience_or_gain = dy.Float64(min=0, max=1)
     confidence = dy.Float64(min=0, max=1)

@@ -118,6 +118,8 @@ class Variants(dy.Schema):
     recall_weight_support = dy.Float64(min=0)
     recall_half_life_days = dy.Float64(min_exclusive=0)
     recall_support_saturation = dy.Float64(min_exclusive=0)
+    recall_bm25_k1 = dy.Float64(min=0)
+    recall_bm25_b = _unit()
     recall_rrf_k = dy.Float64(min=0)
     recall_mmr_lambda = _unit()
 
