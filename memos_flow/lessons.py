@@ -24,7 +24,7 @@ _FEATURES = [
     "retracted",
 ]
 #: Separates the steps of a procedure that is read off traces.
-_THEN = "; then "
+THEN = "; then "
 
 
 def lessons(
@@ -220,7 +220,7 @@ def _from_traces(
             procedure=pl.col("action")
             .head(wording.trace_steps)
             .str.head(wording.step_characters)
-            .str.join(_THEN),
+            .str.join(THEN),
             trace_positions=pl.col("position").head(wording.trace_steps),
         )
     )

@@ -96,6 +96,35 @@ class Library:
         schema = frame.collect_schema()
         return frame.map_batches(compare, schema={**schema, name: pl.Float64()})
 
+    def centred(
+        self, frame: pl.LazyFrame, group: Sequence[str], text_id: str, name: str
+    ) -> pl.LazyFrame:
+        """Add the cosine of each row's text with the mean vector of its group, rounded."""
+
+        def centre(rows: pl.DataFrame) -> pl.DataFrame:
+            with self._lock:
+                self._embed_missing(rows[text_id])
+                if self._vectors is None or rows.is_empty():
+                    return rows.with_columns(pl.lit(None, pl.Float64).alias(name))
+                # In one order, so that each group's sum is one number.
+                places = rows.with_row_index("place").sort(*group, text_id, "place")
+                vectors = self._vectors[self._row_numbers(places[text_id])].astype(np.float64)
+                labels = places.select(pl.struct(group).rle_id()).to_series().to_numpy()
+            starts = np.flatnonzero(np.diff(labels, prepend=-1))
+            means = np.add.reduceat(vectors, starts, axis=0)
+            lengths = np.linalg.norm(means, axis=1, keepdims=True)
+            centres = (means / np.where(lengths == 0, 1, lengths))[labels]
+            cosines = pl.Series(name, np.einsum("ij,ij->i", vectors, centres))
+            found = places.select("place").with_columns(cosines.round(SIMILARITY_DECIMALS))
+            return (
+                rows.with_row_index("place")
+                .join(found, on="place", how="left", maintain_order="left")
+                .drop("place")
+            )
+
+        schema = frame.collect_schema()
+        return frame.map_batches(centre, schema={**schema, name: pl.Float64()})
+
     def features(self, text_ids: pl.LazyFrame) -> pl.LazyFrame:
         """What `classify.classified` says of each text: one row per distinct `text_id`."""
         self._understand(text_ids)

@@ -9,11 +9,13 @@ import polars as pl
 
 from memos_flow.schemas import (
     TABLES,
+    CandidatePool,
     Eligibility,
     Episodes,
     Feedback,
     Guidance,
     Policies,
+    Repairs,
     Skills,
     Traces,
     Trajectories,
@@ -36,6 +38,8 @@ class Memory:
     eligibility: dy.DataFrame[Eligibility]
     skills: dy.DataFrame[Skills]
     world_models: dy.DataFrame[WorldModels]
+    repairs: dy.DataFrame[Repairs]
+    candidate_pool: dy.DataFrame[CandidatePool]
 
     @classmethod
     def empty(cls) -> Self:
@@ -71,6 +75,7 @@ _VERSIONS: Mapping[str, tuple[list[str], str]] = {
     "eligibility": (["lane_id", "policy_id"], "step"),
     "skills": (["lane_id", "skill_id"], "version"),
     "world_models": (["lane_id", "world_model_id"], "version"),
+    "candidate_pool": (["lane_id", "signature", "trace_id"], "updated_step"),
 }
 
 

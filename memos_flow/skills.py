@@ -8,6 +8,7 @@ the nearest skill.
 import dataframely as dy
 import polars as pl
 
+from memos_flow.lessons import THEN
 from memos_flow.library import Library
 from memos_flow.schemas import Eligibility, PacketItems, Policies, Skills, Trials
 from memos_flow.schemas.vocabulary import ANCHOR_TYPES, ELIGIBILITY, LIFECYCLE_STATUSES
@@ -24,6 +25,7 @@ _ENABLED = [
     "skills_grouping",
     "skills_cluster_similarity",
     "validation_observational",
+    "merge_guidance_lines",
 ]
 
 
@@ -167,7 +169,17 @@ def built(
     `skills`: as `used` left them; `lines`: current guidance lines; `starts`: `lane_id`, `step`. An
     archived skill comes back as a candidate with fresh counts when a source is validated again.
     """
-    sources = _sources(decided, members, supplements, starts)
+    taking_part = _sources(decided, members, supplements, starts)
+    told = _now(_told(taking_part, lines)).lazy()
+    # What the skill has no room for is no source of it: it may be recalled by itself.
+    kept = told.select(*_SKILL, "text_id").join(
+        lines.select("lane_id", "policy_id", "text_id"), on=["lane_id", "text_id"], how="inner"
+    )
+    sources = taking_part.join(
+        kept.select(*_SKILL, "policy_id", kept=pl.lit(True)).unique(),
+        on=[*_SKILL, "policy_id"],
+        how="left",
+    ).filter(pl.col("member") | pl.col("kept"))
     known = skills.select(*_SKILL, "source_policy_ids", before_step="built_step")
     changed = (
         sources.group_by(_SKILL)
@@ -189,8 +201,8 @@ def built(
             | (pl.col("known_ids") != pl.col("source_policy_ids"))
         )
     )
-    written = _written(changed, sources, lines, decided, library, wording)
-    rebuilt = _versions(written, skills)
+    written = _written(changed, told, decided, library, wording)
+    rebuilt = _versions(written, skills, skills_before)
     tried = skills.join(rebuilt, on=_SKILL, how="anti").join(
         skills_before.select(*_SKILL, "version"), on=[*_SKILL, "version"], how="anti"
     )
@@ -332,18 +344,15 @@ def _sources(
     )
 
 
-def _written(
-    changed: pl.LazyFrame,
-    sources: pl.LazyFrame,
-    lines: pl.LazyFrame,
-    decided: pl.LazyFrame,
-    library: Library,
-    wording: Wording,
-) -> pl.LazyFrame:
-    """Add `name_text_id` and `text_id`: members' advice, then Avoid and Check of the sources."""
+def _told(sources: pl.LazyFrame, lines: pl.LazyFrame) -> pl.LazyFrame:
+    """The lines of each skill by `part`: of each part the newest that the variant keeps."""
     kinds = {"prefer": "do", "avoid": "avoid", "check": "check"}
-    told = (
-        lines.join(sources.select(*_SKILL, "policy_id", "member"), on=_EXPERIENCE, how="inner")
+    return (
+        lines.join(
+            sources.select(*_SKILL, "policy_id", "member", "merge_guidance_lines"),
+            on=_EXPERIENCE,
+            how="inner",
+        )
         .with_columns(
             # What was confirmed is advice, whatever it was worded as before.
             part=pl.when(pl.col("member") & (pl.col("kind") == "check"))
@@ -351,12 +360,27 @@ def _written(
             .otherwise(pl.col("kind").cast(pl.String).replace_strict(kinds))
             .cast(pl.Enum(["do", "avoid", "check"]))
         )
-        .sort(*_SKILL, "part", "policy_id", "line")
-        .unique([*_SKILL, "text_id"], keep="first", maintain_order=True)
+        .sort(*_SKILL, "part", "step", "policy_id", "line")
+        .unique([*_SKILL, "text_id"], keep="last", maintain_order=True)
+        .with_columns(newest=pl.int_range(pl.len(), 0, -1).over(*_SKILL, "part"))
+        .filter(pl.col("newest") <= pl.col("merge_guidance_lines"))
     )
+
+
+def _written(
+    changed: pl.LazyFrame,
+    told: pl.LazyFrame,
+    decided: pl.LazyFrame,
+    library: Library,
+    wording: Wording,
+) -> pl.LazyFrame:
+    """Add `name_text_id` and `text_id`: members' advice step by step, then Avoid and Check."""
     heading = pl.col("part").cast(pl.String).replace_strict(dict(wording.skill_line))
     bodies = (
         library.worded(told, "text_id", "text")
+        .with_columns(pl.col("text").str.split(THEN))
+        .explode("text")
+        .unique([*_SKILL, "text"], keep="first", maintain_order=True)
         .with_columns(line=filled(heading, lesson=pl.col("text")))
         .group_by(_SKILL, maintain_order=True)
         .agg(body=pl.col("line").str.join("\n"))
@@ -367,7 +391,7 @@ def _written(
     named = changed.join(first, on=["lane_id", "first"], how="left").join(
         bodies, on=_SKILL, how="left"
     )
-    lesson = pl.col("lesson").str.split("\n").list.first().str.head(wording.skill_name_characters)
+    lesson = pl.col("lesson").str.split(THEN).list.first().str.head(wording.skill_name_characters)
     name = pl.coalesce(
         filled(pl.lit(wording.skill_name), domain=pl.col("domain"), lesson=lesson), lesson
     )
@@ -376,11 +400,13 @@ def _written(
     ).rename({"body_text_id": "text_id"})
 
 
-def _versions(written: pl.LazyFrame, skills: dy.LazyFrame[Skills]) -> pl.LazyFrame:
+def _versions(
+    written: pl.LazyFrame, skills: dy.LazyFrame[Skills], skills_before: dy.LazyFrame[Skills]
+) -> pl.LazyFrame:
     """The next version of each rebuilt skill, or its first."""
     known = skills.select(
-        *_SKILL, "version", "created_step", "status", "tried", "passed", known=pl.lit(True)
-    )
+        *_SKILL, "created_step", "status", "tried", "passed", known=pl.lit(True)
+    ).join(skills_before.select(*_SKILL, "version"), on=_SKILL, how="left")
     revived = (pl.col("status") == "archived") & pl.col("validated")
     fresh = pl.col("known").is_null() | revived
     return (
@@ -399,3 +425,7 @@ def _versions(written: pl.LazyFrame, skills: dy.LazyFrame[Skills]) -> pl.LazyFra
         )
         .select(Skills.column_names())
     )
+
+
+def _now(frame: pl.LazyFrame) -> pl.DataFrame:
+    return frame.collect(engine="in-memory")

@@ -11,16 +11,23 @@ from memos_flow.cognition import cognition
 from memos_flow.controls import controlled, without_own
 from memos_flow.drafts import drafts, typed
 from memos_flow.feedback import heard
-from memos_flow.induction import pooled
+from memos_flow.induction import (
+    associated,
+    eligible_traces,
+    induced,
+    induced_lines,
+    pooled,
+    regained,
+)
 from memos_flow.injection import injected, lines, packets, within_budget
 from memos_flow.lessons import lessons
 from memos_flow.library import Library
 from memos_flow.memory import Memory
-from memos_flow.merging import assigned, current_lines, merged, new_lines
+from memos_flow.merging import UNWORDED, assigned, current_lines, merged, new_lines
 from memos_flow.promises import opportunities
 from memos_flow.recall import Known, recalled
 from memos_flow.rendering import rendered
-from memos_flow.repair import repairs
+from memos_flow.repair import contexts, repair_lines, repairs
 from memos_flow.reward import episodes, rescored, valued_traces
 from memos_flow.schemas import (
     Checks,
@@ -57,6 +64,7 @@ RunTrials = Callable[[pl.DataFrame, dy.DataFrame[Packets]], World]
 S = TypeVar("S", bound=dy.Schema)
 
 _EXPERIENCE = ["lane_id", "policy_id"]
+_TRACE = ["lane_id", "trace_id"]
 
 
 def take_step(
@@ -157,16 +165,45 @@ def take_step(
     effects = assigned(drafted, standing, confirmed, rules, library).lazy()
     changed = _now(merged(drafted, effects, standing, revised, rules)).lazy()
     guidance = _now(new_lines(drafted, effects, guidance_before, rules, library)).lazy()
+    merged_now = pl.concat(
+        [standing.select(UNWORDED).join(changed, on=_EXPERIENCE, how="anti"), changed]
+    )
+
+    # Decision repair
+    all_traces = pl.concat([known.traces.lazy().join(traces, on=_TRACE, how="anti"), traces])
+    in_context = _now(contexts(all_traces, trajectories, spoken_of)).lazy()
+    mended = _now(
+        repairs(feedback, trials, trajectories, in_context, known.repairs.lazy(), merged_now, rules)
+    ).lazy()
+    mending = _now(repair_lines(mended, pl.concat([guidance_before, guidance]))).lazy()
+
+    # Induction
+    valued = _now(eligible_traces(all_traces, trajectories, spoken_of, rules)).lazy()
+    fresh = valued.join(
+        starts.lazy().select("lane_id", episode_step="step"),
+        on=["lane_id", "episode_step"],
+        how="semi",
+    )
+    repeats = _now(associated(fresh, merged_now, library)).lazy()
+    pool = _now(pooled(fresh, repeats, known.candidate_pool.lazy(), asks)).lazy()
+    found = _now(induced(pool, valued, spoken_of, library)).lazy()
+    moved = _now(regained(merged_now, repeats, valued, asks)).lazy()
+
+    # What changed, put into words
+    spoken = merged_now.join(mending, on=_EXPERIENCE, how="semi").join(
+        starts.lazy().select("lane_id", now="step"), on="lane_id"
+    )
+    touched = spoken.with_columns(updated_step="now").select(UNWORDED)
+    newest = pl.concat([changed, found])
+    for rows in (touched, moved):
+        newest = pl.concat([newest.join(rows, on=_EXPERIENCE, how="anti"), rows])
+    guidance = Guidance.cast(_now(pl.concat([guidance, mending, induced_lines(found)])).lazy())
     all_lines = Guidance.cast(
-        pl.concat([guidance_before, guidance]).join(
-            changed, on=["lane_id", "policy_id"], how="semi"
-        )
+        pl.concat([guidance_before, guidance]).join(newest, on=_EXPERIENCE, how="semi")
     )
     policies = _now(
-        Policies.cast(rendered(changed, current_lines(all_lines, rules), library, wording))
+        Policies.cast(rendered(newest, current_lines(all_lines, rules), library, wording))
     ).lazy()
-
-    # Decision repair, induction
 
     # Skills
     standing_now = Policies.cast(
@@ -185,6 +222,7 @@ def take_step(
     decisions = _now(eligibility(judged, placed, skills, known.eligibility.lazy(), asks))
 
     # Environment cognition
+    models = _now(cognition(standing_now, known.world_models.lazy(), asks, rules, library, wording))
     return {
         "packet_items": packet_items,
         "packets": packet,
@@ -198,11 +236,11 @@ def take_step(
         "lessons": _now(_with_effects(learned, effects)),
         "policies": _now(policies),
         "guidance": _now(guidance),
-        "repairs": _now(repairs()),
-        "candidate_pool": _now(pooled()),
+        "repairs": _now(mended),
+        "candidate_pool": _now(pool),
         "eligibility": decisions,
         "skills": _now(skills),
-        "world_models": _now(cognition()),
+        "world_models": models,
         "opportunities": _now(
             opportunities(
                 trials,

@@ -32,6 +32,10 @@ class Wording:
     skill_name_characters: int
     skill_line: Mapping[str, str]
     skill_candidate: str
+    environment: Mapping[str, str]
+    cognition_title: str
+    cognition_line: Mapping[str, str]
+    cognition_lines: int
     trace_steps: int
     step_characters: int
 
@@ -43,9 +47,11 @@ class Wording:
             "check": CHECK_KINDS,
             "check_without_field": CHECK_KINDS,
             "verification": CHECK_KINDS,
+            "environment": CHECK_KINDS,
             "title": EXPERIENCE_TYPES,
             "boundary": EXPERIENCE_TYPES,
             "skill_line": ("do", "avoid", "check"),
+            "cognition_line": ("facts", "behaviours", "constraints"),
         }.items():
             found = set(getattr(wording, name))
             if found != set(keys):

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import polars as pl
 
+from memos_flow.schemas.vocabulary import ANCHOR_TYPES, EXPERIENCE_TYPES
 from reports.ground_truth import is_simulated
 from reports.retrieval import relevance
 from reports.summary import Tables, injected_experiences, variant_of_lanes
@@ -48,20 +49,6 @@ def acceptance(tables: Tables, recall_rate: float) -> list[dict[str, Any]]:
             tables["variants"],
             recall_rate,
         )
-    ] + [
-        {
-            "variant": variant["variant_id"],
-            "judged": variant["judged"],
-            "id": name,
-            "statement": statement,
-            "verdict": "not_applicable",
-            "met": 0,
-            "opportunities": 0,
-            "evidence": [],
-            "why": why,
-        }
-        for name, (statement, why) in NOT_BUILT.items()
-        for variant in tables["variants"].iter_rows(named=True)
     ]
 
 
@@ -441,6 +428,240 @@ def _failed_trials_are_not_repeated(tables: Tables) -> pl.DataFrame:
     )
 
 
+# Skills and environment cognition.
+
+
+def _skill_sources(tables: Tables) -> pl.DataFrame:
+    """`lane_id`, `skill_id`, `version`, `step` (built), `policy_id`, and whether the skill names it
+    as an anchor."""
+    anchored = pl.col("anchor_policy_ids").list.contains(pl.col("policy_id"))
+    return (
+        tables["skills"]
+        .select(
+            *("lane_id", "skill_id", "version", "anchor_policy_ids"),
+            step="built_step",
+            policy_id="source_policy_ids",
+        )
+        .explode("policy_id")
+        .with_columns(named_anchor=anchored)
+        .drop("anchor_policy_ids")
+    )
+
+
+def _types_then(tables: Tables, rows: pl.DataFrame) -> pl.DataFrame:
+    """Add the `experience_type` that each row's experience had at the row's `step`."""
+    versions = (
+        tables["policies"]
+        .select("lane_id", "policy_id", "experience_type", step="updated_step")
+        .sort("step")
+    )
+    return rows.sort("step").join_asof(
+        versions, on="step", by=["lane_id", "policy_id"], strategy="backward"
+    )
+
+
+def _skill_versions(tables: Tables) -> pl.DataFrame:
+    """Each skill version with `anchors`: how many of its named anchors were successes when it was
+    built, by the experiences' own rows; and `avoidances` among its sources."""
+    typed = _types_then(tables, _skill_sources(tables))
+    is_anchor = pl.col("named_anchor") & pl.col("experience_type").is_in(ANCHOR_TYPES)
+    return typed.group_by("lane_id", "skill_id", "version", "step").agg(
+        anchors=is_anchor.sum(),
+        avoidances=(pl.col("experience_type") == "failure_avoidance").sum(),
+        named=pl.col("named_anchor").sum(),
+    )
+
+
+def _skills_are_anchored(tables: Tables) -> pl.DataFrame:
+    return _skill_versions(tables).with_columns(
+        met=(pl.col("anchors") > 0) & (pl.col("anchors") == pl.col("named"))
+    )
+
+
+def _avoidance_alone_makes_no_skill(tables: Tables) -> pl.DataFrame:
+    """Every avoidance: whatever skill it is part of has a success anchor beside it."""
+    avoidances = (
+        tables["policies"]
+        .filter(pl.col("experience_type") == "failure_avoidance")
+        .group_by("lane_id", "policy_id")
+        .agg(step=pl.col("updated_step").max())
+    )
+    unanchored = (
+        _skill_sources(tables)
+        .join(
+            _skill_versions(tables).filter(pl.col("anchors") == 0),
+            on=["lane_id", "skill_id", "version"],
+            how="semi",
+        )
+        .select("lane_id", "policy_id", alone=pl.lit(True))
+        .unique()
+    )
+    return avoidances.join(unanchored, on=["lane_id", "policy_id"], how="left").with_columns(
+        met=pl.col("alone").is_null()
+    )
+
+
+def _no_anchor_is_the_reason(tables: Tables) -> pl.DataFrame:
+    """Each decision on an avoidance says `no-success-anchor`."""
+    decisions = _types_then(tables, tables["eligibility"])
+    return decisions.filter(pl.col("experience_type") == "failure_avoidance").with_columns(
+        met=pl.col("decision") == "no-success-anchor"
+    )
+
+
+def _active_in_domains(tables: Tables, types: list[str]) -> pl.DataFrame:
+    """`lane_id`, `domain`, `policy_id`, `updated_step` of active, tagged experiences of `types`."""
+    newest = tables["policies"].sort("updated_step").unique(["lane_id", "policy_id"], keep="last")
+    return newest.filter(
+        (pl.col("status") == "active")
+        & pl.col("domain").is_not_null()
+        & pl.col("experience_type").is_in(types)
+    )
+
+
+def _success_and_avoidance_make_a_skill(tables: Tables) -> pl.DataFrame:
+    """Lanes that know both in one domain end with a skill of both: the success as its anchor."""
+    enabled = tables["lanes"].join(
+        tables["variants"].filter("skills_enabled"), on="variant_id", how="semi"
+    )
+    eligible = (
+        tables["eligibility"]
+        .filter(pl.col("decision").is_in(["eligible", "up-to-date"]))
+        .select("lane_id", "policy_id")
+        .unique()
+    )
+    anchors = _active_in_domains(tables, list(ANCHOR_TYPES)).join(
+        eligible, on=["lane_id", "policy_id"], how="semi"
+    )
+    both = (
+        anchors.join(enabled, on="lane_id", how="semi")
+        .select("lane_id", "domain")
+        .unique()
+        .join(
+            _active_in_domains(tables, ["failure_avoidance"])
+            .group_by("lane_id", "domain")
+            .agg(step=pl.col("updated_step").max()),
+            on=["lane_id", "domain"],
+        )
+    )
+    holding = (
+        _skill_versions(tables)
+        .filter((pl.col("anchors") > 0) & (pl.col("avoidances") > 0))
+        .select("lane_id", held=pl.lit(True))
+        .unique()
+    )
+    return both.join(holding, on="lane_id", how="left").with_columns(
+        met=pl.col("held").fill_null(False)
+    )
+
+
+def _avoidance_is_told_by_the_skill(tables: Tables) -> pl.DataFrame:
+    texts = tables["texts"].select("text_id", "text")
+    return (
+        _skill_versions(tables)
+        .filter(pl.col("avoidances") > 0)
+        .join(
+            tables["skills"].select("lane_id", "skill_id", "version", "text_id"),
+            on=["lane_id", "skill_id", "version"],
+        )
+        .join(texts, on="text_id", how="left")
+        .with_columns(met=pl.col("text").str.contains(r"(?m)^Avoid: "))
+    )
+
+
+def _recalled_sources(tables: Tables) -> pl.DataFrame:
+    """Candidates whose source skill stood in the packet, with the `built_step` of that skill."""
+    injected = tables["packet_items"].filter(
+        (pl.col("channel") == "skill") & (pl.col("fate") == "injected")
+    )
+    versions = tables["skills"].select(
+        *("lane_id", "updated_step", "built_step", "source_policy_ids"), item_id="skill_id"
+    )
+    covering = (
+        injected.select(*_STEP, "item_id", "updated_step")
+        .join(versions, on=["lane_id", "item_id", "updated_step"])
+        .select(*_STEP, "built_step", item_id="source_policy_ids")
+        .explode("item_id")
+        .group_by(*_STEP, "item_id")
+        .agg(pl.col("built_step").max())
+    )
+    return (
+        tables["packet_items"]
+        .filter(pl.col("channel") == "experience")
+        .join(covering, on=[*_STEP, "item_id"], how="inner")
+    )
+
+
+def _covered_sources_are_dropped(tables: Tables) -> pl.DataFrame:
+    older = pl.col("updated_step") <= pl.col("built_step")
+    return _recalled_sources(tables).filter(older).with_columns(met=pl.col("fate") != "injected")
+
+
+def _newer_sources_tell_what_is_new(tables: Tables) -> pl.DataFrame:
+    """Of an injected newer source, no line that the skill was built with stands among the
+    experiences of the packet."""
+    newer = _recalled_sources(tables).filter(
+        (pl.col("updated_step") > pl.col("built_step")) & (pl.col("fate") == "injected")
+    )
+    texts = tables["texts"].select(line_text_id="text_id", line="text")
+    packet = (
+        tables["packets"]
+        .select(*_STEP, "text_id")
+        .join(tables["texts"], on="text_id")
+        .select(*_STEP, told=pl.col("text").str.split("## Relevant experiences").list.last())
+    )
+    old = (
+        newer.select(*_STEP, "item_id", "built_step")
+        .join(
+            tables["guidance"].select(
+                "lane_id", item_id="policy_id", line_step="step", line_text_id="text_id"
+            ),
+            on=["lane_id", "item_id"],
+        )
+        .filter(pl.col("line_step") <= pl.col("built_step"))
+        .join(texts, on="line_text_id")
+        .join(packet, on=_STEP)
+        .filter(pl.col("told").str.contains(pl.concat_str(pl.lit("\n- "), "line"), literal=True))
+        .select(*_STEP, "item_id", again=pl.lit(True))
+        .unique()
+    )
+    return newer.join(old, on=[*_STEP, "item_id"], how="left").with_columns(
+        met=pl.col("again").is_null()
+    )
+
+
+def _domains_form_cognitions(tables: Tables) -> pl.DataFrame:
+    """Lanes with enough sure experiences of one domain key, one of them of a checked field."""
+    rules = (
+        tables["variants"]
+        .filter("cognition_enabled")
+        .select("variant_id", "cognition_min_experiences", "cognition_min_confidence")
+    )
+    lanes = variant_of_lanes(tables).join(rules, on="variant_id", how="inner")
+    sure = (
+        _active_in_domains(tables, list(EXPERIENCE_TYPES))
+        .join(lanes, on="lane_id")
+        .filter(pl.col("confidence") >= pl.col("cognition_min_confidence"))
+        .group_by("lane_id", "domain", "tool", "cognition_min_experiences")
+        .agg(
+            step=pl.col("updated_step").max(),
+            experiences=pl.len(),
+            checked=(pl.col("check_kind").is_not_null() & pl.col("field").is_not_null()).any(),
+        )
+        .filter((pl.col("experiences") >= pl.col("cognition_min_experiences")) & pl.col("checked"))
+    )
+    formed = (
+        tables["world_models"].select("lane_id", "domain", "tool", formed=pl.lit(True)).unique()
+    )
+    return sure.join(
+        formed, on=["lane_id", "domain", "tool"], how="left", nulls_equal=True
+    ).with_columns(met=pl.col("formed").fill_null(False))
+
+
+def _sec13f_forms_a_cognition(tables: Tables) -> pl.DataFrame:
+    return _domains_form_cognitions(tables).filter(pl.col("domain") == "sec13f")
+
+
 CRITERIA: Mapping[str, Criterion] = {
     "S1": Criterion(
         "a failed verifier round creates or updates a typed experience", _failed_round_teaches
@@ -450,6 +671,12 @@ CRITERIA: Mapping[str, Criterion] = {
         _next_task_recalls_failure,
         recall=True,
     ),
+    "S3": Criterion("avoidance alone makes no skill", _avoidance_alone_makes_no_skill),
+    "S4": Criterion(
+        "after a success a skill forms: the success as main evidence, the avoidance merged in",
+        _success_and_avoidance_make_a_skill,
+    ),
+    "S5": Criterion("two experiences of one domain form a cognition", _domains_form_cognitions),
     "T1": Criterion(
         "a failure's prohibition becomes failure_avoidance", _prohibitions_are_avoidances
     ),
@@ -464,6 +691,18 @@ CRITERIA: Mapping[str, Criterion] = {
         "highly salient negative feedback is recallable and not skill-eligible",
         _salient_failure_is_recallable,
     ),
+    "T6": Criterion("avoidance only: no-success-anchor", _no_anchor_is_the_reason),
+    "T7": Criterion(
+        "success and avoidance: a skill with the Avoid", _avoidance_is_told_by_the_skill
+    ),
+    "T8": Criterion(
+        "a skill and its source recalled together: the source is dropped",
+        _covered_sources_are_dropped,
+    ),
+    "T9": Criterion(
+        "source newer than the skill: only the new guidance", _newer_sources_tell_what_is_new
+    ),
+    "T10": Criterion("two SEC 13F experiences form a cognition", _sec13f_forms_a_cognition),
     "T11": Criterion(
         "two tasks in a row: failure, then recall at turn start", _failure_then_recall, recall=True
     ),
@@ -487,21 +726,7 @@ CRITERIA: Mapping[str, Criterion] = {
     ),
     "N1": Criterion("not every negative trace becomes an experience", _negative_traces_stay_out),
     "N2": Criterion("min_trace_value is not negative", _minimum_value_not_negative),
+    "N3": Criterion("no skill from avoidance alone", _skills_are_anchored),
     "N4": Criterion("one task, one evaluation", _one_evaluation_per_task),
     "N5": Criterion("no re-run until success", _failed_trials_are_not_repeated),
-}
-
-_NO_SKILLS = "the skill stage is not built yet"
-_NO_COGNITION = "the environment cognition stage is not built yet"
-#: Criteria whose stage does not exist yet, with the reason that the report gives.
-NOT_BUILT: Mapping[str, tuple[str, str]] = {
-    "S3": ("avoidance alone makes no skill", _NO_SKILLS),
-    "S4": ("after a success a skill forms, with the avoidance merged in", _NO_SKILLS),
-    "S5": ("two experiences of one domain form a cognition", _NO_COGNITION),
-    "T6": ("avoidance only: no-success-anchor", _NO_SKILLS),
-    "T7": ("success and avoidance: a skill with the Avoid", _NO_SKILLS),
-    "T8": ("a skill and its source recalled together: the source is dropped", _NO_SKILLS),
-    "T9": ("source newer than the skill: only the new guidance", _NO_SKILLS),
-    "T10": ("two SEC 13F experiences form a cognition", _NO_COGNITION),
-    "N3": ("no skill from avoidance alone", _NO_SKILLS),
 }

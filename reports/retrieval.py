@@ -35,13 +35,8 @@ def relevance(tables: Tables) -> pl.DataFrame:
 
 
 def injected_ranks(tables: Tables) -> pl.DataFrame:
-    """`lane_id`, `step`, `policy_id`, `rank` (1 is first) of the experiences that were injected."""
-    return (
-        injected_experiences(tables)
-        .sort(*_QUERY, "rank")
-        .with_columns(rank=pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over(_QUERY))
-        .select(*_QUERY, "rank", policy_id="item_id")
-    )
+    """`lane_id`, `step`, `policy_id`, `rank` (1 is first) of the experiences in the packet."""
+    return injected_experiences(tables).select(*_QUERY, rank="place", policy_id="item_id")
 
 
 def ranking_metrics(relevance: pl.DataFrame, ks: Sequence[int] = (1, 3, 5)) -> pl.DataFrame:

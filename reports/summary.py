@@ -16,9 +16,43 @@ def variant_of_lanes(tables: Tables) -> pl.DataFrame:
 
 
 def injected_experiences(tables: Tables) -> pl.DataFrame:
-    """The rows of `packet_items` whose experience stood in its packet."""
-    return tables["packet_items"].filter(
-        (pl.col("fate") == "injected") & (pl.col("channel") == "experience")
+    """`lane_id`, `step`, `item_id` (experience), `created_step`, `updated_step`,
+    `experience_type`, `place`: what stood in each packet, with its own lines or as a source of an
+    injected skill, once, in packet order."""
+    injected = tables["packet_items"].filter(pl.col("fate") == "injected")
+    columns = ["lane_id", "step", "item_id", "created_step", "updated_step", "experience_type"]
+    channel = pl.col("channel").to_physical()
+    own = injected.filter(pl.col("channel") == "experience").select(
+        *columns, channel.alias("channel"), "rank"
+    )
+    versions = tables["skills"].select(
+        "lane_id", "updated_step", "source_policy_ids", skill_id="skill_id"
+    )
+    newest = (
+        tables["policies"]
+        .sort("updated_step")
+        .group_by("lane_id", item_id="policy_id")
+        .agg(pl.col("created_step").first(), pl.col("experience_type").last())
+    )
+    through_skills = (
+        injected.filter(pl.col("channel") == "skill")
+        .select(
+            *("lane_id", "step", "updated_step", "rank"),
+            channel=channel,
+            skill_id="item_id",
+        )
+        .join(versions, on=["lane_id", "skill_id", "updated_step"])
+        .with_columns(item_id="source_policy_ids")
+        .explode("item_id")
+        .join(newest, on=["lane_id", "item_id"])
+        .select(*columns, "channel", "rank")
+    )
+    return (
+        pl.concat([own, through_skills])
+        .sort("lane_id", "step", "channel", "rank", "item_id")
+        .unique(["lane_id", "step", "item_id"], keep="first", maintain_order=True)
+        .with_columns(place=pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over("lane_id", "step"))
+        .drop("channel", "rank")
     )
 
 
