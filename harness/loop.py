@@ -33,6 +33,18 @@ class Plan:
     order: str
     strict: bool
 
+    def lanes(self) -> pl.DataFrame:
+        """Schema Lanes. Raises ConfigurationError for a control that these trials cannot have."""
+        recording = self.source.recording
+        oracles = self.variants.filter(pl.col("recall_packet") == "oracle")
+        if not oracles.is_empty() and recording.fault_matrix.is_empty():
+            raise ConfigurationError(
+                f"memory.{oracles['variant_id'][0]}: what is relevant for recorded trials is not "
+                "known; expected simulated families, which have a fault matrix"
+            )
+        families = recording.tasks["family"].unique().sort().to_list()
+        return lanes_of(self.variants, recording.arms, families, self.seeds, self.scope)
+
 
 def run(plan: Plan, mind: Mind, store: Store, shard: int = 0) -> float:
     """Run all steps that are not committed yet; returns the seconds it took.
@@ -45,8 +57,7 @@ def run(plan: Plan, mind: Mind, store: Store, shard: int = 0) -> float:
     library = mind.library
     library.add(recording.texts)
     tasks = _tagged(recording, library, mind.domains)
-    families = tasks["family"].unique().sort().to_list()
-    lanes = lanes_of(plan.variants, recording.arms, families, plan.seeds, plan.scope)
+    lanes = plan.lanes()
     itinerary = itinerary_of(lanes, tasks, plan.order)
     settings = _settings(lanes, plan.variants, recording.arms)
 
@@ -66,7 +77,6 @@ def run(plan: Plan, mind: Mind, store: Store, shard: int = 0) -> float:
         _remembered(store, library, shard) if any(step >= 0 for step in done) else Memory.empty()
     )
     controls = control_lines(recording, library)
-    _check_oracle(plan.variants, recording)
     trialist = plan.source.trialist(lanes, itinerary, mind)
     if not memory.trials.is_empty():
         trialist.restore(memory.trials, store.read("shown_faults", store.commits(shard)))
@@ -84,15 +94,6 @@ def run(plan: Plan, mind: Mind, store: Store, shard: int = 0) -> float:
         memory = memory.after(tables)
     store.compact()
     return time.perf_counter() - started
-
-
-def _check_oracle(variants: pl.DataFrame, recording: Recording) -> None:
-    oracles = variants.filter(pl.col("recall_packet") == "oracle")
-    if not oracles.is_empty() and recording.fault_matrix.is_empty():
-        raise ConfigurationError(
-            f"memory.{oracles['variant_id'][0]}: what is relevant for recorded trials is not "
-            "known; expected simulated families, which have a fault matrix"
-        )
 
 
 def _remembered(store: Store, library: Library, shard: int) -> Memory:

@@ -43,9 +43,6 @@ def execute(config: DictConfig) -> dict[str, pl.DataFrame]:
     check_choices(config)
     variants = variants_frame(config)
     source = load_source(config)
-    folder = Path(config.output)
-    _claim(folder, stored_yaml(config))
-    store = Store.open(str(folder / "tables"))
     plan = Plan(
         source=source,
         variants=variants,
@@ -54,7 +51,13 @@ def execute(config: DictConfig) -> dict[str, pl.DataFrame]:
         order=config.order,
         strict=config.checks.strict,
     )
-    seconds = run(plan, mind_of(config), store)
+    # Whatever is wrong with the plan is said before anything is written.
+    plan.lanes()
+    mind = mind_of(config)
+    folder = Path(config.output)
+    _claim(folder, stored_yaml(config))
+    store = Store.open(str(folder / "tables"))
+    seconds = run(plan, mind, store)
     tables = read_tables(folder)
     write_json(folder / "summary.json", summary(tables, table_hashes(tables), seconds))
     entries = acceptance(tables, config.acceptance.recall_rate)

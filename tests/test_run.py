@@ -115,7 +115,7 @@ def test_killed_at_random_moments_a_run_ends_as_if_never_killed(demo: Path, tmp_
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_the_number_of_threads_changes_no_hash(demo: Path, tmp_path: Path, threads: str) -> None:
     subprocess.run(
-        [*_CLI, "run", f"output={tmp_path / threads}", "memory=[full,off]"],
+        [*_CLI, "run", "family=demo", f"output={tmp_path / threads}", "memory=[full,off]"],
         cwd=Path(__file__).parents[1],
         env={**os.environ, "POLARS_MAX_THREADS": threads},
         check=True,
@@ -161,8 +161,9 @@ def test_it_works_from_another_directory(tmp_path: Path) -> None:
         (["run", "recall.experiences=-1"], "expected a whole number at least 0"),
         (["run", "trials=harbor"], "trials.root: missing"),
         (["run", "trials=harbor", "trials.root=/nowhere"], "/nowhere: no such folder"),
-        (["run", "recall.similarity=hybrid"], "recall.similarity=hybrid is not built yet"),
-        (["run", "recall.packet=oracle"], "expected one of ['memory', 'none']"),
+        (["run", "family=demo", "memory=[oracle]"], "recorded trials is not known"),
+        (["run", "family=demo", "memory=[full,shuffled]"], "two families or more"),
+        (["run", "recall.packet=everything"], "recall.packet: found 'everything'"),
         (["run", "scope=all"], "scope: found 'all'"),
         (["accept", "run=/nowhere"], "/nowhere: no run here"),
     ],
