@@ -35,6 +35,8 @@ _KEYS = {
     "order": "of families in shared scope: sequential, interleaved",
     "output": "the run folder; an unfinished run of the same configuration is resumed",
     "run": "the run folder to read",
+    "what": "skills, tables or packets",
+    "to": "the folder that export writes, new or empty",
     "input": "JSONL file, a row each: id, text, raw, polarity, magnitude, channel, r_task",
     "checks.strict": "stop where a step does not keep its promises",
     "acceptance.recall_rate": "share from which the recall criteria pass",
@@ -209,6 +211,15 @@ def _report(config: DictConfig) -> int:
     return 0
 
 
+def _export(config: DictConfig) -> int:
+    from harness.export import export
+    from harness.runs import read_tables
+
+    files = export(read_tables(Path(config.run)), config.what, Path(config.to))
+    print("\n".join(map(str, files)))
+    return 0
+
+
 def _build(config: DictConfig) -> int:
     from harness.build import build
     from harness.runs import family_folders_of
@@ -281,6 +292,12 @@ COMMANDS = {
         f"{_PROGRAM} report run=runs/latest format=json",
         ("run", "acceptance.recall_rate", "format"),
         _report,
+    ),
+    "export": Command(
+        "skills as Agent Skills folders, tables as Parquet, packets as text",
+        f"{_PROGRAM} export run=runs/latest what=skills to=exported",
+        ("run", "what", "to"),
+        _export,
     ),
     "build": Command(
         "writes the data, expected answers and fault matrix of a family from its family.py",

@@ -17,7 +17,7 @@ from harness.faults import MATRIX
 from harness.kit import DEFINITION, Family, Files, load_definition, top_level
 from harness.progress import progress
 from harness.recording import Recording, remarks_of
-from harness.scripted import Attempt, Reader, Traits, attempt
+from harness.scripted import Attempt, Reader, Traits, attempt, notes_of
 from harness.verifiers import Check, verified
 from memos_flow.library import Library
 from memos_flow.schemas import (
@@ -236,6 +236,7 @@ class Simulation:
             how="semi",
         )
         texts: dict[int, str] = dict(packets.collect(engine="in-memory").iter_rows())
+        self._reader.learn(note.text for packet in texts.values() for note in notes_of(packet))
         said: dict[str, None] = {}
         rows: dict[str, list[dict[str, Any]]] = {
             name: [] for name in ("executions", "checks", "trajectories", "shown")

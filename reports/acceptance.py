@@ -456,7 +456,11 @@ def _types_then(tables: Tables, rows: pl.DataFrame) -> pl.DataFrame:
         .sort("step")
     )
     return rows.sort("step").join_asof(
-        versions, on="step", by=["lane_id", "policy_id"], strategy="backward"
+        versions,
+        on="step",
+        by=["lane_id", "policy_id"],
+        strategy="backward",
+        check_sortedness=False,
     )
 
 
