@@ -22,7 +22,9 @@ def frames(tables: Tables, recall_rate: float) -> dict[str, pl.DataFrame]:
     return {
         "Trials": arms_summary(tables).drop("errors"),
         "Pass rate by task index": learning.learning_curve(tables),
+        "Learning": learning.learning_metrics(tables),
         "Against no memory, paired": learning.paired_differences(tables),
+        "Skills used, and whether it helped": learning.skill_usage(tables),
         "Acceptance": acceptance_table(acceptance(tables, recall_rate)),
         "Funnel": _wide(funnel.funnel(tables), "stage"),
         "Why not": funnel.reasons(tables),

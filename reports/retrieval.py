@@ -40,18 +40,25 @@ def injected_ranks(tables: Tables) -> pl.DataFrame:
 
 
 def ranking_metrics(relevance: pl.DataFrame, ks: Sequence[int] = (1, 3, 5)) -> pl.DataFrame:
-    """Per variant: `queries`, `mrr`, and for each k `hit`, `recall` and `precision` at k.
+    """Per variant: `queries`, `mrr`, `ndcg`, and for each k `hit`, `recall` and `precision` at k.
 
     Over the queries with something relevant: hit@k = 1 if one of the first k is relevant;
     recall@k = relevant among the first k / relevant; precision@k = relevant among the first k /
-    min(k, relevant); MRR = mean of 1/rank of the first relevant one, 0 where none was recalled.
-    Null where there was no query.
+    min(k, relevant); MRR = mean of 1/rank of the first relevant one, 0 where none was recalled;
+    nDCG = sum over the relevant ones in the packet of 1/log2(rank + 1), divided by what it would be
+    with all relevant ones first. Null where there was no query.
     """
     found = [(pl.col("rank").fill_null(2**31 - 1) <= k).sum().alias(f"found_{k}") for k in ks]
     per_query = (
         relevance.unique([*_QUERY, "policy_id"])
         .group_by("variant_id", *_QUERY)
-        .agg(*found, relevant=pl.len(), first=pl.col("rank").min())
+        .agg(
+            *found,
+            relevant=pl.len(),
+            first=pl.col("rank").min(),
+            gained=(1 / (pl.col("rank") + 1).log(2)).fill_null(0.0).sum(),
+            ideal=(1 / (pl.int_range(1, pl.len() + 1) + 1).log(2)).sum(),
+        )
     )
     metrics = [
         expression
@@ -70,6 +77,7 @@ def ranking_metrics(relevance: pl.DataFrame, ks: Sequence[int] = (1, 3, 5)) -> p
             *metrics,
             queries=pl.len(),
             mrr=(1 / pl.col("first")).fill_null(0.0).mean(),
+            ndcg=(pl.col("gained") / pl.col("ideal")).mean(),
         )
         .sort("variant_id")
     )

@@ -43,7 +43,7 @@ STEPS = {
     },
     "amendments": {
         "latest": Way(
-            "Where a manager filed a restatement, use the restated filing in place of the original.",
+            "Where a manager restated a filing, use the restatement in place of the original.",
             "replaced each original accession by its highest RESTATEMENT number",
         ),
         "original": Way(
@@ -176,8 +176,8 @@ September 2022.
          "units": "thousands", "order": "by_value", "schema": "as_asked"},
     ),
     "quarter-shift": Task(
-        """How did the equity book of `northwind ridge` move from `/root/2025-q2` to `/root/2025-q3`?
-Answer in `/root/answers.json`.
+        """How did the equity book of `northwind ridge` move from `/root/2025-q2` to
+`/root/2025-q3`? Answer in `/root/answers.json`.
 
 ```json
 {"query": "", "raised": ["", "", ""], "cut": ["", "", ""], "opened": ["", ""], "net_change": 0}
@@ -538,9 +538,8 @@ class _Quarter:
         return sums
 
     def cusip(self, query: str) -> str:
-        names = {alias: name for alias, name in _ALIASES.items()}
         exact = self.ways.get("names", "normalised") == "exact"
-        wanted = query if exact else names.get(query.lower(), query)
+        wanted = query if exact else _ALIASES.get(query.lower(), query)
         for rows in self.rows.values():
             for row in rows:
                 if _is(row["NAMEOFISSUER"], wanted, self.ways):
@@ -852,7 +851,9 @@ def _second_shift(frames: dict[str, pl.DataFrame], files: Files) -> Any:
     book = _changes(frames, "northwind ridge")
     change = pl.col("after").fill_null(0) - pl.col("before").fill_null(0)
     rows = book.with_columns(change=change)
-    opened = rows.filter(pl.col("before").is_null()).sort("after", "CUSIP", descending=[True, False])
+    opened = rows.filter(pl.col("before").is_null()).sort(
+        "after", "CUSIP", descending=[True, False]
+    )
     rise = rows.filter(pl.col("change") > 0).sort("change", "CUSIP", descending=[True, False])
     fall = rows.filter(pl.col("change") < 0).sort("change", "CUSIP")
     return {
