@@ -35,6 +35,10 @@ _KEYS = {
     "order": "of families in shared scope: sequential, interleaved",
     "output": "the run folder; an unfinished run of the same configuration is resumed",
     "run": "the run folder to read",
+    "ablation": "ready axes",
+    "axes": "axes.KEY=[...] per setting or joint axis: axes.significance=[0.3,0.5]",
+    "design": "grid, one_at_a_time, sample",
+    "samples": "settings drawn by design=sample",
     "what": "skills, tables or packets",
     "to": "the folder that export writes, new or empty",
     "input": "JSONL file, a row each: id, text, raw, polarity, magnitude, channel, r_task",
@@ -211,6 +215,16 @@ def _report(config: DictConfig) -> int:
     return 0
 
 
+def _ablate(config: DictConfig) -> int:
+    from harness.runs import ablate
+    from reports.ablation import as_text
+
+    data = ablate(config)
+    print(json.dumps(data, indent=2) if config.format == "json" else as_text(data))
+    print(f"run folder: {config.output}", file=sys.stderr)
+    return 0
+
+
 def _export(config: DictConfig) -> int:
     from harness.export import export
     from harness.runs import read_tables
@@ -292,6 +306,25 @@ COMMANDS = {
         f"{_PROGRAM} report run=runs/latest format=json",
         ("run", "acceptance.recall_rate", "format"),
         _report,
+    ),
+    "ablate": Command(
+        "many settings at once: the curve of every axis, the Pareto front, what to ship",
+        f"{_PROGRAM} ablate ablation=salience family=sec13f seeds=10",
+        (
+            "ablation",
+            "axes",
+            "design",
+            "samples",
+            *_SOURCES,
+            "agent",
+            "memory",
+            "embedder",
+            "seeds",
+            "scope",
+            "output",
+            "format",
+        ),
+        _ablate,
     ),
     "export": Command(
         "skills as Agent Skills folders, tables as Parquet, packets as text",

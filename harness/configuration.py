@@ -75,7 +75,8 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
         values = [f"++{_plain(override)}" for override in parsed if _key(override) not in groups]
         defaults = _composed(chosen)
         for override in parsed:
-            _check_root(override, defaults)
+            if _key(override) not in groups:
+                _check_root(override, defaults)
         config = _composed([*chosen, *values])
         _check_environment(config)
         OmegaConf.resolve(config)
@@ -259,8 +260,13 @@ def _check_against(defaults: Mapping[str, Any], config: Mapping[str, Any]) -> No
     settings = {section: defaults[section] for section in SECTIONS}
     memory = {name: {**settings, **_OF_VARIANT} for name in defaults["memory"]}
     known = {**defaults, "memory": memory}
-    _check_keys("", known, config, list(_names(known)))
-    chosen = {key: value for key, value in defaults.items() if key not in {*SECTIONS, "memory"}}
+    # The axes of an ablation are keys of settings: checked where they become variants.
+    free = {"axes", "joint"}
+    named = {key: value for key, value in config.items() if key not in free}
+    _check_keys("", known, named, list(_names(known)))
+    chosen = {
+        key: value for key, value in defaults.items() if key not in {*SECTIONS, "memory", *free}
+    }
     found = _leaves(config)
     for key, default in _leaves(chosen).items():
         _check_like(key, default, found[key])

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 from omegaconf import DictConfig
 
+from harness.ablation import ablated
 from harness.canonical import table_hashes
 from harness.comprehension import comprehension
 from harness.configuration import container, difference, stored_yaml, variants_frame
@@ -25,6 +26,7 @@ from harness.store import Store
 from memos_flow.library import Library
 from memos_flow.schemas import TABLES
 from memos_flow.wording import Wording
+from reports.ablation import as_data as ablation_data
 from reports.acceptance import acceptance
 from reports.summary import summary
 
@@ -35,13 +37,23 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def execute(config: DictConfig) -> dict[str, pl.DataFrame]:
+def ablate(config: DictConfig) -> dict[str, Any]:
+    """Run every setting of the axes and write `ablation.json`; returns its content."""
+    variants, points = ablated(config)
+    base = variants["variant_id"][0]
+    data = ablation_data(execute(config, variants), points, base)
+    write_json(Path(config.output) / "ablation.json", data)
+    return data
+
+
+def execute(config: DictConfig, variants: pl.DataFrame | None = None) -> dict[str, pl.DataFrame]:
     """Run what the configuration says, or what is left of it; returns the tables of the run.
 
-    Raises StoreError where the folder holds a run of another configuration.
+    `variants`: schema Variants, where they are not those of `memory`. Raises StoreError where the
+    folder holds a run of another configuration.
     """
     check_choices(config)
-    variants = variants_frame(config)
+    variants = variants_frame(config) if variants is None else variants
     source = load_source(config)
     plan = Plan(
         source=source,

@@ -132,6 +132,18 @@ _DIFFERENCES = {
 }
 
 
+def pair_differences(tables: Tables, baseline: str) -> pl.DataFrame:
+    """`variant_id`, `family`, `task`, `difference` of every other setting to `baseline`: one row
+    per arm and task, averaged over seeds."""
+    change = pl.col("passed").cast(pl.Int8) - pl.col("without").cast(pl.Int8)
+    return (
+        _against(_trials(tables), baseline)
+        .group_by("variant_id", "arm_id", "family", "task")
+        .agg(difference=change.mean())
+        .sort("variant_id", "arm_id", "family", "task")
+    )
+
+
 def _against(trials: pl.DataFrame, baseline: str) -> pl.DataFrame:
     """Trials of the other settings with `without`: whether the baseline's passed."""
     without = trials.filter(pl.col("variant_id") == baseline).select(*_PAIR, without="passed")
