@@ -30,6 +30,7 @@ _KEYS = {
     "memory": "settings of the memory, several side by side: memory=[full,off]",
     "agent": "who does the tasks of a family that is not recorded",
     "embedder": "what turns texts into vectors",
+    "arms": "only these arms of recorded trials, or all that begin so",
     "seeds": "lanes per setting, arm and family",
     "scope": "family: memory starts empty for each family; shared: one memory through all",
     "order": "of families in shared scope: sequential, interleaved",
@@ -39,6 +40,8 @@ _KEYS = {
     "axes": "axes.KEY=[...] per setting or joint axis: axes.significance=[0.3,0.5]",
     "design": "grid, one_at_a_time, sample",
     "samples": "settings drawn by design=sample",
+    "against": "the run folder to compare with; without it, two settings of one run",
+    "variants": "variants=[a,b]: a setting of the left and one of the right side",
     "what": "skills, tables or packets",
     "to": "the folder that export writes, new or empty",
     "input": "JSONL file, a row each: id, text, raw, polarity, magnitude, channel, r_task",
@@ -46,7 +49,7 @@ _KEYS = {
     "acceptance.recall_rate": "share from which the recall criteria pass",
     "format": "text, json",
 }
-_SOURCES = ("family", "trials", "families")
+_SOURCES = ("family", "trials", "families", "arms")
 
 
 @dataclass(frozen=True)
@@ -225,6 +228,17 @@ def _ablate(config: DictConfig) -> int:
     return 0
 
 
+def _compare(config: DictConfig) -> int:
+    from harness.runs import compare
+    from reports.comparison import as_text
+
+    found = compare(config)
+    shown = json.dumps(found, indent=2, ensure_ascii=False)
+    print(shown if config.format == "json" else as_text(found))
+    broken = found["regressions"]
+    return 1 if broken["trials"] or broken["criteria"] else 0
+
+
 def _export(config: DictConfig) -> int:
     from harness.export import export
     from harness.runs import read_tables
@@ -325,6 +339,12 @@ COMMANDS = {
             "format",
         ),
         _ablate,
+    ),
+    "compare": Command(
+        "what differs between two runs or two settings; exit code 1 if the right one is worse",
+        f"{_PROGRAM} compare run=runs/baseline against=runs/latest",
+        ("run", "against", "variants", "acceptance.recall_rate", "format"),
+        _compare,
     ),
     "export": Command(
         "skills as Agent Skills folders, tables as Parquet, packets as text",

@@ -48,7 +48,18 @@ _STRUCTS = frozenset({"verdict_weights"})
 _OF_VARIANT = {"judged": False, "expected_fail": []}
 #: They change where and how results are shown or when a run stops, not what is stored.
 _WITHOUT_EFFECT = frozenset(
-    {"output", "run", "input", "what", "to", "format", "acceptance", "checks"}
+    {
+        "output",
+        "run",
+        "against",
+        "variants",
+        "input",
+        "what",
+        "to",
+        "format",
+        "acceptance",
+        "checks",
+    }
 )
 #: Whole numbers are stored in 32 bits.
 _LARGEST = 2**31 - 1

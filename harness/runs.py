@@ -28,6 +28,7 @@ from memos_flow.schemas import TABLES
 from memos_flow.wording import Wording
 from reports.ablation import as_data as ablation_data
 from reports.acceptance import acceptance
+from reports.comparison import compared
 from reports.summary import summary
 
 _CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -88,6 +89,21 @@ def gate(config: DictConfig) -> list[dict[str, Any]]:
         )
     mind = mind_of(config)
     return judged(read_rows(Path(config.input)), variants, mind.library, mind.wording)
+
+
+def compare(config: DictConfig) -> dict[str, Any]:
+    """What differs between `run` and `against`, or between two `variants` of `run`."""
+    left = read_tables(Path(config.run))
+    right = left if config.against is None else read_tables(Path(config.against))
+    chosen = list(config.variants)
+    if len(chosen) not in (0, 2) or (config.against is None and not chosen):
+        raise ConfigurationError(f"variants: found {chosen}, expected two settings, or against=DIR")
+    for name, tables in zip(chosen, (left, right), strict=False):
+        known = tables["variants"]["variant_id"].to_list()
+        if name not in known:
+            raise ConfigurationError(f"variants: found {name!r}, expected two of {known}")
+    pair = (str(chosen[0]), str(chosen[1])) if chosen else None
+    return compared(left, right, pair, config.acceptance.recall_rate)
 
 
 def family_folders_of(config: DictConfig) -> list[Path]:

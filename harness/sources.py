@@ -1,7 +1,7 @@
 """Where trials come from: simulated families, families of the user's, recorded trials."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -67,7 +67,8 @@ def load_source(config: DictConfig) -> Source:
         if OmegaConf.is_missing(config.trials, "root"):
             raise ConfigurationError("trials.root: missing; name the folder of recorded trials")
         tasks = Path(config.tasks.root) if config.tasks.root else None
-        return _recorded(load_harbor(Path(config.trials.root), tasks, families))
+        recording = load_harbor(Path(config.trials.root), tasks, families)
+        return _recorded(_of_arms(recording, list(config.arms)))
     if config.family.path is not None:
         root = Path(config.family.path)
         if not is_simulated(root):
@@ -82,6 +83,31 @@ def load_source(config: DictConfig) -> Source:
             load_harbor(DATASETS / embedded.trials, DATASETS / embedded.tasks, families)
         )
     return _simulated(DATASETS / embedded.tasks, families, config)
+
+
+def _of_arms(recording: Recording, wanted: list[str]) -> Recording:
+    """The recording of the arms named, or of those that begin so; raises ConfigurationError where
+    one is not there."""
+    if not wanted:
+        return recording
+    known = recording.arms["arm_id"].to_list()
+    for name in wanted:
+        if not any(arm == name or arm.startswith(f"{name}/") for arm in known):
+            raise ConfigurationError(f"arms: found {name!r}, expected some of {known}")
+    kept = [
+        arm for arm in known if any(arm == name or arm.startswith(f"{name}/") for name in wanted)
+    ]
+    executions = recording.executions.filter(pl.col("arm_id").is_in(kept))
+    ids = executions.select("execution_id")
+    return replace(
+        recording,
+        arms=recording.arms.filter(pl.col("arm_id").is_in(kept)),
+        executions=executions,
+        checks=recording.checks.join(ids, on="execution_id", how="semi", maintain_order="left"),
+        trajectories=recording.trajectories.join(
+            ids, on="execution_id", how="semi", maintain_order="left"
+        ),
+    )
 
 
 def _recorded(recording: Recording) -> Source:

@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from reports import funnel, learning, retrieval
+from reports import baselines, funnel, learning, retrieval
 from reports.acceptance import acceptance
 from reports.rendering import aligned
 from reports.summary import Tables, arms_summary
@@ -31,6 +31,9 @@ def frames(tables: Tables, recall_rate: float) -> dict[str, pl.DataFrame]:
         "Experiences by type": funnel.kinds(tables),
         "Preventable failures": retrieval.preventable_failures(tables, relevance),
         "Ranking of relevant experiences": retrieval.ranking_metrics(relevance),
+        "Preventable failures found by other rankings of the same experiences": (
+            baselines.preventable_recall(tables)
+        ),
         "Containment (lanes whose packet of `step` held something learned at `learned_at`)": (
             retrieval.containment(tables)
         ),
