@@ -50,7 +50,7 @@ def _verdict(row: Mapping[str, Any], family: Family, reader: Reader, steps: list
         return "false_alarm" if told else "right"
     if not told:
         return "missed"
-    own = [(way, take) for step, way, take in told if step == row["step"]]
+    own = [(way, take) for step, way, take in told if step == row["step"] and way is not None]
     if not own:
         return "wrong_step"
     way, take = own[0]

@@ -46,9 +46,10 @@ def _oracle(recording: Recording, library: Library) -> pl.DataFrame:
             "family",
             "task",
             pl.int_range(pl.len(), dtype=pl.Int32).over("family", "task").alias("order"),
-            pl.when(pl.col("directive_sign") == "do_not")
-            .then(pl.lit("avoid"))
-            .otherwise(pl.lit("do"))
+            # As the memory words them: what tells what to do, and what went wrong.
+            pl.when(pl.col("directive_sign") == "do")
+            .then(pl.lit("do"))
+            .otherwise(pl.lit("avoid"))
             .cast(pl.Enum(PACKET_SECTIONS))
             .alias("section"),
             "text",

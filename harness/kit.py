@@ -29,10 +29,16 @@ Ways = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Way:
-    """One way to do a step. `does` is what somebody understands by it, `trace` what a log shows."""
+    """One way to do a step: `does` says what it is, `trace` what a log shows of it.
+
+    `says` are other sentences that tell to do it, some by forbidding another way: what the
+    simulated agent has learned to mean this way. The more there are, the better it reads; what
+    people write about the family is never among them.
+    """
 
     does: str
     trace: str
+    says: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,8 @@ class Family:
     generate: Callable[[Random], Mapping[str, Files]]
     solve: Callable[[str, Files, Ways], Any]
     recompute: Callable[[str, Files], Any]
+    #: Column and key names that a step works on: a sentence that names one speaks of that step.
+    fields: Mapping[str, Sequence[str]] = field(default_factory=dict)
     title: str = ""
     seed: int = 13
     #: Probability that the simulated agent is weak at a step; else its own rate.
@@ -163,10 +171,26 @@ SCHEMA_WAYS: Mapping[str, Way] = {
     AS_ASKED: Way(
         "Name the fields of the answer exactly as this task asks for them.",
         "wrote the keys of the requested schema",
+        says=(
+            "Use the keys of the schema in this task's instruction.",
+            "Each task has its own answer format, follow it.",
+            "Check the field names against the requested template before writing.",
+            "The output must have the fields that were asked for here.",
+            "字段名以本任务的要求为准。",
+            "按照当前任务给出的格式输出。",
+            "Do not reuse the field names of the previous task.",
+            "Never copy the schema of the last answer.",
+            "不要沿用上一个任务的字段。",
+        ),
     ),
     CARRIED_OVER: Way(
         "Reuse the field names of the answer to the previous task.",
         "wrote the keys of the previous answer",
+        says=(
+            "Keep the same output fields as last time.",
+            "Do not change the field names from one task to the next.",
+            "沿用上一次的字段名。",
+        ),
     ),
 }
 

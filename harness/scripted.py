@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from harness.embedders import Embedder
@@ -32,6 +33,20 @@ _NEGATION = re.compile(
     r"(?i)\b(?:please\s+)?(?:do not|don't|never|avoid|must not|should not|stop|no longer|not)\b"
     r"|不要|别再|别|切勿|请勿|禁止|避免|不能|不得|不应|不该"
 )
+_CONTRAST = re.compile(
+    r"(?i),?\s+(?:instead of|rather than)\s|,\s*not\s|[，,]?\s*(?:而不是|而非)|[，,]\s*不是"
+)
+_CORRECTED = re.compile(
+    r"(?i)\b(?:it|that|this|which|and)?\s*should (?:be|have been)\b|应该?是|应为"
+)
+#: Sentences that say what is not, or not to be done.
+_NEGATED = re.compile(
+    r"(?i)\b(?:not|never|no|nor|none|cannot|avoid|without|stop|forbidden)\b|n't\b|不|别|勿|未|非|禁止|避免|没"
+)
+#: What the similarity to a sentence of the other kind counts less.
+_OTHER_KIND = 0.15
+#: What naming a column of a step adds to the similarity.
+_NAMED = 0.15
 #: Shorter field names are words of any sentence.
 _FIELD_LENGTH = 4
 
@@ -79,6 +94,7 @@ class Reader:
     understands: float
     _vectors: dict[str, Any] = field(default_factory=dict)
     _clauses: dict[str, list[tuple[str, str | None]]] = field(default_factory=dict)
+    _known: dict[tuple[str, ...], Any] = field(default_factory=dict)
 
     def learn(self, texts: Iterable[str]) -> None:
         """Take in texts together: cheaper than one by one, and with the same result."""
@@ -92,30 +108,67 @@ class Reader:
         self._clauses |= {text: [] for text in new}
         for number, clause, sign in found.select("text_id", "clause", "directive_sign").rows():
             self._clauses[new[number]].append((clause, sign))
-        self._embed(_content(clause) for text in new for clause, _ in self._clauses[text])
+        said = [clause for text in new for clause, _ in self._clauses[text]]
+        self._embed([*said, *map(_content, said)])
 
     def understood(
         self, note: Note, family: Family, steps: Iterable[str]
-    ) -> list[tuple[str, str, bool]]:
-        """`(step, way, take it)` of each sentence of the note that speaks of one of the steps."""
+    ) -> list[tuple[str, str | None, bool]]:
+        """`(step, way, take it)` of each sentence of the note that speaks of one of the steps; null
+        instead of a way where it only says that the step goes wrong.
+
+        The nearest of the sentences that the agent knows decides. Sentences with a negation are
+        held against those with one, others against others; held against one of the other kind,
+        without its negation and at a discount, a sentence tells the opposite.
+        """
         self.learn([note.text])
-        ways = [
-            (step, way, about.does)
-            for step in steps
-            for way, about in ways_of(family, step).items()
-        ]
-        self._embed(does for *_, does in ways)
-        told = []
+        steps = list(steps)
+        told: list[tuple[str, str | None, bool]] = []
         for clause, sign in self._clauses[note.text]:
-            similar = [
-                (float(self._vectors[_content(clause)] @ self._vectors[does]), step, way)
-                for step, way, does in ways
+            advice = _advice(clause)
+            negated = _NEGATED.search(advice) is not None
+            found = [
+                (similarity - discount, step, way, take)
+                for text, of_kind, take, discount in (
+                    (advice, negated, True, 0.0),
+                    (_content(advice), not negated, False, _OTHER_KIND),
+                )
+                for similarity, step, way in self._nearest(text, of_kind, family, steps)
             ]
-            best, step, way = max(similar, default=(0.0, "", ""))
-            if best >= self.understands:
-                forbids = sign == "do_not" or (sign is None and note.section == "avoid")
-                told.append((step, way, not forbids))
+            best = max(found, default=None)
+            if best is None or best[0] < self.understands:
+                continue
+            _, step, way, take = best
+            # A bare fact under a warning says that the step matters, not which way is right.
+            warns = sign is None and note.section in ("avoid", "check")
+            told.append((step, None if warns else way, take))
         return told
+
+    def _nearest(
+        self, text: str, negated: bool, family: Family, steps: Sequence[str]
+    ) -> Iterator[tuple[float, str, str]]:
+        """Each way with its similarity to the text: that of its nearest known sentence."""
+        self._embed([text])
+        vector = self._vectors[text]
+        for step in steps:
+            named = any(
+                re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)
+                for name in family.fields.get(step, ())
+            )
+            for way, about in ways_of(family, step).items():
+                known = (about.does, about.trace, *about.says)
+                sentences = tuple(
+                    one for one in known if (_NEGATED.search(one) is not None) == negated
+                )
+                if sentences:
+                    similarity = float((self._matrix(sentences) @ vector).max())
+                    yield similarity + _NAMED * named, step, way
+
+    def _matrix(self, sentences: tuple[str, ...]) -> Any:
+        if sentences not in self._known:
+            self._embed(sentences)
+            self._known[sentences] = np.stack([self._vectors[text] for text in sentences])
+        return self._known[sentences]
 
     def _embed(self, texts: Iterable[str]) -> None:
         new = sorted({text for text in texts if text not in self._vectors})
@@ -125,6 +178,14 @@ class Reader:
 
 def _content(clause: str) -> str:
     return " ".join(_NEGATION.sub(" ", clause).split())
+
+
+def _advice(clause: str) -> str:
+    """What a sentence tells to do, without what it sets against it: `X, not Y` is X, and of
+    `X, it should be Y` it is Y."""
+    kept = _CONTRAST.split(clause, maxsplit=1)[0]
+    after = _CORRECTED.split(kept, maxsplit=1)[-1]
+    return (after if after.strip() else kept).strip(" ,，:：") or clause
 
 
 def notes_of(packet: str) -> Iterator[Note]:
@@ -163,9 +224,13 @@ def attempt(
         if named:
             continue
         for step, way, take in reader.understood(note, family, about.right):
-            if step not in settled:
-                ways[step] = way if take else _other(family, step, way, ways[step], task, seed)
-                settled.add(step)
+            if step in settled:
+                continue
+            if way is None:
+                ways[step] = _inclined_at(family, task, step, previous_names, seed, traits, 0.0)
+                continue
+            ways[step] = way if take else _other(family, step, way, ways[step], task, seed)
+            settled.add(step)
     answer = answered(family, task, files, ways, previous_names)
     for name in checked:
         answer = _checked(answer, recomputed, name.split("."))
@@ -177,16 +242,39 @@ def attempt(
 def _inclined(
     family: Family, task: str, previous_names: Sequence[str], seed: int, traits: Traits
 ) -> dict[str, str]:
-    ways = {}
-    for step, right in family.tasks[task].right.items():
-        wrong = [way for way in ways_of(family, step) if way != right]
-        if step == SCHEMA_STEP and not previous_names:
-            wrong = []
-        weak = _chance("weakness", seed, step) < family.difficulty.get(step, traits.weakness)
-        rate = traits.inclination_where_weak if weak else traits.inclination
-        errs = bool(wrong) and _chance("inclination", seed, task, step) < rate
-        ways[step] = wrong[_draw(len(wrong), "way", seed, task, step)] if errs else right
-    return ways
+    return {
+        step: _inclined_at(
+            family,
+            task,
+            step,
+            previous_names,
+            seed,
+            traits,
+            family.difficulty.get(step, traits.weakness),
+        )
+        for step in family.tasks[task].right
+    }
+
+
+def _inclined_at(
+    family: Family,
+    task: str,
+    step: str,
+    previous_names: Sequence[str],
+    seed: int,
+    traits: Traits,
+    weakness: float,
+) -> str:
+    """The way the agent is inclined to: a warned agent has no weakness at the step."""
+    right = family.tasks[task].right[step]
+    wrong = [way for way in ways_of(family, step) if way != right]
+    if step == SCHEMA_STEP and not previous_names:
+        return right
+    weak = _chance("weakness", seed, step) < weakness
+    rate = traits.inclination_where_weak if weak else traits.inclination
+    if _chance("inclination", seed, task, step) >= rate:
+        return right
+    return wrong[_draw(len(wrong), "way", seed, task, step)]
 
 
 def _attends(note: Note, packet: str, task: str, seed: int, traits: Traits) -> bool:
