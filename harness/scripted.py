@@ -189,15 +189,24 @@ def _advice(clause: str) -> str:
 
 
 def notes_of(packet: str) -> Iterator[Note]:
-    """The lines of a packet, as an agent finds them under its headings."""
+    """The lines of a packet that advise, under what they stand. A skill's lines say themselves what
+    they are. Past steps and facts about the environment are told, but advise nothing."""
     section = ""
     headings = {heading.splitlines()[-1]: name for name, heading in HEADINGS.items()}
     for line in packet.splitlines():
         if line == FENCE_CLOSE:
             return
         section = headings.get(line, section)
-        if line.startswith("- "):
-            yield Note(section, line[2:])
+        if not line.startswith("- ") or section in ("traces", "environment"):
+            continue
+        text = line[2:]
+        if section == "skills" and text.startswith("Skill"):
+            continue
+        kind = next((name for name in ("Avoid", "Check") if text.startswith(f"{name}: ")), None)
+        if section == "skills":
+            yield Note(kind.lower() if kind else "do", text.removeprefix(f"{kind}: "))
+        else:
+            yield Note(section, text)
 
 
 def attempt(

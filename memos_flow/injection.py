@@ -118,8 +118,12 @@ def _skill_lines(
         how="left",
     )
     worded = library.worded(library.worded(named, "name_text_id", "name"), "text_id", "body")
-    candidate = filled(pl.lit(wording.skill_candidate), name=pl.col("name"))
-    title = pl.when(pl.col("status") == "candidate").then(candidate).otherwise("name")
+    title = filled(
+        pl.when(pl.col("status") == "candidate")
+        .then(pl.lit(wording.skill_candidate))
+        .otherwise(pl.lit(wording.skill_title)),
+        name=pl.col("name"),
+    )
     return _split(worded.with_columns(raw=pl.concat_str(title, pl.lit("\n"), "body")))
 
 

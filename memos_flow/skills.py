@@ -94,9 +94,10 @@ def supplements(
     others = decided.filter(
         (pl.col("status") == "active") & ~pl.col("anchors") & pl.col("domain").is_not_null()
     ).join(members, on=_EXPERIENCE, how="anti")
-    placed = _placed(others, skills)
-    rest = others.join(placed, on=_EXPERIENCE, how="anti")
     own = members.join(decided, on=_EXPERIENCE)
+    # A skill without an eligible member is not rebuilt, whatever it was supplemented by.
+    placed = _placed(others, skills).join(members, on=_SKILL, how="semi")
+    rest = others.join(placed, on=_EXPERIENCE, how="anti")
     return pl.concat([placed, _nearest(rest, own, library, at_least=False)]).sort(_EXPERIENCE)
 
 
@@ -391,7 +392,9 @@ def _written(
     named = changed.join(first, on=["lane_id", "first"], how="left").join(
         bodies, on=_SKILL, how="left"
     )
-    lesson = pl.col("lesson").str.split(THEN).list.first().str.head(wording.skill_name_characters)
+    # Cut between words, where it is too long.
+    whole_words = rf"(?s)^(.{{1,{wording.skill_name_characters}}})(?:\s.*)?$"
+    lesson = pl.col("lesson").str.split(THEN).list.first().str.replace(whole_words, "$1")
     name = pl.coalesce(
         filled(pl.lit(wording.skill_name), domain=pl.col("domain"), lesson=lesson), lesson
     )

@@ -31,6 +31,7 @@ class Wording:
     skill_name: str
     skill_name_characters: int
     skill_line: Mapping[str, str]
+    skill_title: str
     skill_candidate: str
     environment: Mapping[str, str]
     cognition_title: str

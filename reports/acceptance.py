@@ -152,7 +152,7 @@ def _carried(tables: Tables) -> pl.DataFrame:
 def _next_task_recalls_failure(tables: Tables) -> pl.DataFrame:
     """The trial before it taught a lesson of failure in the same family."""
     taught = (
-        tables["lessons"]
+        _sure_enough(tables)
         .filter((pl.col("evidence_polarity") == "negative") & pl.col("effect").is_not_null())
         .select("lane_id", "policy_id", learned="step")
         .join(
@@ -167,12 +167,34 @@ def _failure_then_recall(tables: Tables) -> pl.DataFrame:
     """As S2, for two trials in a row whatever their family, the first failed."""
     failed = tables["trials"].filter(~pl.col("passed")).select("lane_id", learned="step")
     taught = (
-        tables["lessons"]
+        _sure_enough(tables)
         .filter(pl.col("effect").is_not_null() & (pl.col("evidence_polarity") == "negative"))
         .select("lane_id", "policy_id", learned="step")
         .join(failed, on=["lane_id", "learned"], how="semi")
     )
     return _recalled_after(_recalling(tables), taught, tables, on=["lane_id", "learned"])
+
+
+def _sure_enough(tables: Tables) -> pl.DataFrame:
+    """Lessons whose experience the variant may recall: active, or a sure candidate."""
+    rules = variant_of_lanes(tables).join(
+        tables["variants"].select("variant_id", "recall_candidates", "recall_candidate_confidence"),
+        on="variant_id",
+    )
+    recallable = (
+        tables["policies"]
+        .select("lane_id", "policy_id", "status", "confidence", step="updated_step")
+        .join(rules, on="lane_id")
+        .filter(
+            (pl.col("status") == "active")
+            | (
+                (pl.col("status") == "candidate")
+                & pl.col("recall_candidates")
+                & (pl.col("confidence") >= pl.col("recall_candidate_confidence"))
+            )
+        )
+    )
+    return tables["lessons"].join(recallable, on=[*_STEP, "policy_id"], how="semi")
 
 
 def _recalled_after(
@@ -375,6 +397,11 @@ def _promised(tables: Tables, criterion: str) -> pl.DataFrame:
 
 
 def _negative_traces_stay_out(tables: Tables) -> pl.DataFrame:
+    """Negative traces are no evidence of an experience; those of a verified pass that somebody
+    disliked are its success's own."""
+    passed = (
+        tables["episodes"].filter(pl.col("outcome") == "pass").select("lane_id", "episode_step")
+    )
     sources = (
         tables["policies"]
         .select("lane_id", trace_id="source_trace_ids")
@@ -386,6 +413,7 @@ def _negative_traces_stay_out(tables: Tables) -> pl.DataFrame:
     return (
         tables["traces"]
         .filter(pl.col("value") < 0)
+        .join(passed, on=["lane_id", "episode_step"], how="anti")
         .join(sources, on=["lane_id", "trace_id"], how="left")
         .select("lane_id", step="episode_step", met=pl.col("used").is_null())
     )
