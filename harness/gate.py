@@ -105,6 +105,7 @@ _TASK: Final[Mapping[str, Any]] = {
     "episode_step": pl.Int32,
     "family": pl.String,
     "task": pl.String,
+    "query_text_id": pl.Int64,
     "file_names": pl.List(pl.String),
     "domain": pl.String,
     "tool": pl.String,

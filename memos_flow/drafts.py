@@ -86,7 +86,8 @@ def typed(lessons: pl.LazyFrame) -> pl.LazyFrame:
 def drafts(lessons: pl.LazyFrame, tasks: pl.LazyFrame, settings: pl.LazyFrame) -> pl.LazyFrame:
     """One experience draft per lesson that counts, with the columns of Policies but its wording.
 
-    `tasks`: `lane_id`, `episode_step`, `family`, `task`, `file_names`, `domain`, `tool`. Further
+    `tasks`: `lane_id`, `episode_step`, `family`, `task`, `query_text_id`,
+    `file_names`, `domain`, `tool`. Further
     columns: `lesson_id`, `step` and `line_kind` of its guidance line. `policy_id` is what the draft
     gets if it creates an experience.
     """
@@ -135,6 +136,7 @@ def drafts(lessons: pl.LazyFrame, tasks: pl.LazyFrame, settings: pl.LazyFrame) -
             .otherwise(pl.lit("do")),
         ).cast(pl.Enum(DIRECTIVE_SIGNS)),
         lesson_text_id="text_id",
+        context_text_id="query_text_id",
         support=pl.lit(1, pl.Int32),
         gain="gain",
         salience="salience",

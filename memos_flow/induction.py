@@ -299,7 +299,7 @@ def induced(
         mean=((pl.col("value") * _MICRO).round().cast(pl.Int64).sum() / _MICRO / pl.len()),
         highest=pl.col("value").max(),
     )
-    files = tasks.select("lane_id", "file_names", last="episode_step")
+    files = tasks.select("lane_id", "file_names", "query_text_id", last="episode_step")
     gain = (pl.col("mean") - pl.col("induction_prior")).round(6).clip(-1, 1)
     return (
         summed.join(named, on=_EXPERIENCE, how="left")
@@ -320,6 +320,7 @@ def induced(
             source=pl.lit("induction", pl.Enum(EXPERIENCE_SOURCES)),
             directive_sign=pl.lit("do", pl.Enum(DIRECTIVE_SIGNS)),
             lesson_text_id="lesson_text_id",
+            context_text_id="query_text_id",
             support=pl.col("episodes").list.len().cast(pl.Int32),
             gain="gain",
             salience=pl.col("highest").clip(0, 1),

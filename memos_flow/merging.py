@@ -20,7 +20,7 @@ from memos_flow.schemas.vocabulary import (
 UNWORDED = [
     name
     for name in Policies.column_names()
-    if name == "lesson_text_id" or not name.endswith("text_id")
+    if name in ("lesson_text_id", "context_text_id") or not name.endswith("text_id")
 ]
 
 _DRAFT = ["lane_id", "lesson_id"]

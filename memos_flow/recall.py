@@ -30,6 +30,8 @@ SECTION_OF_TYPE = {
 }
 _WEIGHTS = ["similarity", "salience", "confidence", "recency", "support"]
 _CHANNEL = ["lane_id", "step", "channel"]
+#: Shorter field names are parts of any word.
+_SHORTEST_NAME = 4
 _RULES = [
     *(f"recall_weight_{name}" for name in _WEIGHTS),
     "recall_similarity",
@@ -72,7 +74,7 @@ def recalled(
     )
     candidates = pl.concat(
         [
-            _skills(known.skills, asked),
+            _skills(known.skills, known.policies, asked),
             _experiences(known.policies, asked),
             _traces(known.traces, known.trajectories, asked),
             _world_models(known.world_models, asked),
@@ -103,17 +105,31 @@ def _shaped(candidates: pl.LazyFrame, channel: str, **columns: pl.Expr | str) ->
         "query_text_id",
         *_RULES,
         "text_id",
+        "recall_context_weight",
+        "recall_field_bonus",
         channel=pl.lit(channel, pl.Enum(RECALL_CHANNELS)),
         after_step=pl.lit(None, pl.Int32),
-        **columns,
+        **{
+            "context_text_id": pl.lit(None, pl.Int64),
+            "field": pl.lit(None, pl.String),
+            **columns,
+        },
     )
 
 
-def _skills(skills: dy.LazyFrame[Skills], asked: pl.LazyFrame) -> pl.LazyFrame:
+def _skills(
+    skills: dy.LazyFrame[Skills], policies: dy.LazyFrame[Policies], asked: pl.LazyFrame
+) -> pl.LazyFrame:
+    """A skill's context is that of its first member, whose id it has."""
     eta = (pl.col("passed") + 1) / (pl.col("tried") + 2)
+    contexts = policies.select("lane_id", "context_text_id", skill_id="policy_id")
+    known = skills.filter(pl.col("status") != "archived").join(
+        contexts, on=["lane_id", "skill_id"], how="left"
+    )
     return _shaped(
-        asked.join(skills.filter(pl.col("status") != "archived"), on="lane_id", how="inner"),
+        asked.join(known, on="lane_id", how="inner"),
         "skill",
+        context_text_id="context_text_id",
         item_id="skill_id",
         created_step="created_step",
         updated_step="updated_step",
@@ -141,6 +157,8 @@ def _experiences(policies: dy.LazyFrame[Policies], asked: pl.LazyFrame) -> pl.La
         updated_step="updated_step",
         experience_type=pl.col("experience_type").cast(pl.Enum(EXPERIENCE_TYPES)),
         section=sentence(SECTION_OF_TYPE, pl.col("experience_type")).cast(pl.Enum(PACKET_SECTIONS)),
+        context_text_id="context_text_id",
+        field="field",
         salience_or_gain=pl.max_horizontal("salience", "gain").clip(0, 1),
         confidence="confidence",
         times="support",
@@ -202,21 +220,66 @@ def _world_models(models: dy.LazyFrame[WorldModels], asked: pl.LazyFrame) -> pl.
 
 
 def _similar(candidates: pl.LazyFrame, library: Library) -> pl.LazyFrame:
-    """Add `query_similarity` as the variant measures it, and the two that it is made of."""
-    vectors = library.compared(
-        candidates, "query_text_id", "text_id", "vector_similarity"
-    ).with_columns(pl.col("vector_similarity").fill_null(0.0).clip(-1, 1))
+    """Add `query_similarity` as the variant measures it, and the two that it is made of.
+
+    The vector similarity is that of the query with the candidate's text, and by
+    `recall.context_weight` that with the query of the task it was learned in; a candidate whose
+    field the query names is `recall.field_bonus` more similar, by whatever measure.
+    """
+    weight = pl.col("recall_context_weight")
+    near, like = pl.col("text_similarity"), pl.col("context_similarity")
+    vectors = (
+        library.compared(
+            library.compared(candidates, "query_text_id", "text_id", "text_similarity"),
+            "query_text_id",
+            "context_text_id",
+            "context_similarity",
+        )
+        .with_columns(
+            vector_similarity=((1 - weight) * near + weight * pl.coalesce(like, near))
+            .round(6)
+            .fill_null(0.0)
+            .clip(-1, 1)
+        )
+        .drop("text_similarity", "context_similarity")
+    )
     by_words = (pl.col("recall_similarity") != "vector") | (pl.col("recall_ranker") != "linear")
     # Words are counted only for the lanes that ask for them.
     worded = lexical.scored(vectors.filter(by_words), library.tokens)
     plain = vectors.filter(~by_words).with_columns(lexical_similarity=pl.lit(0.0))
     vector, words = pl.col("vector_similarity"), pl.col("lexical_similarity")
-    return pl.concat([plain, worded]).with_columns(
-        query_similarity=pl.when(pl.col("recall_similarity") == "lexical")
+    measured = (
+        pl.when(pl.col("recall_similarity") == "lexical")
         .then(words)
         .when(pl.col("recall_similarity") == "hybrid")
-        .then(((vector + words) / 2).round(6))
+        .then((vector + words) / 2)
         .otherwise(vector)
+    )
+    bonus = pl.col("recall_field_bonus") * pl.col("named").fill_null(False).cast(pl.Float64)
+    return _named(pl.concat([plain, worded]), library).with_columns(
+        query_similarity=(measured + bonus).round(6).clip(-1, 1)
+    )
+
+
+def _named(candidates: pl.LazyFrame, library: Library) -> pl.LazyFrame:
+    """Add `named`: whether the query names the candidate's field, by its last name or its sheet."""
+    pairs = candidates.select("query_text_id", "field").drop_nulls().unique()
+    own_name = (
+        pl.col("field")
+        .str.replace_all("[]", "", literal=True)
+        .str.replace(r"!.*$", "")
+        .str.extract(r"([^.]+)$")
+        .str.to_lowercase()
+    )
+    told = library.worded(pairs, "query_text_id", "query").with_columns(
+        named=pl.col("query").str.to_lowercase().str.contains(own_name, literal=True)
+        & (own_name.str.len_chars() >= _SHORTEST_NAME)
+    )
+    return candidates.join(
+        told.select("query_text_id", "field", "named"),
+        on=["query_text_id", "field"],
+        how="left",
+        maintain_order="left",
     )
 
 

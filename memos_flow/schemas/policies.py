@@ -46,6 +46,9 @@ class Policies(dy.Schema):
     verification_text_id = dy.Int64()
     boundary_text_id = dy.Int64()
     lesson_text_id = dy.Int64()
+    #: The query of the task it was first learned in: what such a task reads like. Null where that
+    #: task had no instruction.
+    context_text_id = dy.Int64(nullable=True)
     text_id = dy.Int64()
     support = dy.Int32(min=1)
     gain = dy.Float64(min=-1, max=1)

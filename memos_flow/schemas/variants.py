@@ -108,6 +108,8 @@ class Variants(dy.Schema):
     recall_candidate_confidence = _unit()
     recall_provenance_dedupe = dy.Bool()
     recall_similarity = dy.Enum(["vector", "lexical", "hybrid"])
+    recall_context_weight = _unit()
+    recall_field_bonus = _unit()
     recall_ranker = dy.Enum(["linear", "rrf_mmr"])
     recall_min_similarity = dy.Float64(min=-1)
     recall_floor_ratio = _unit()
