@@ -190,7 +190,7 @@ def test_a_rising_threshold_never_lets_more_through(gate: Gate) -> None:
 def _drafted(gate: Gate, result: pl.DataFrame) -> dict[str, Any]:
     tasks = pl.LazyFrame(
         {"lane_id": [1], "episode_step": [0], "family": ["f"], "task": ["t"]}
-        | {"file_names": [["a.json"]], "domain": [None], "tool": [None]},
+        | {"file_names": [["a.json"]], "domain": [None], "tool": [None], "query_text_id": [1]},
         schema_overrides={"episode_step": pl.Int32, "domain": pl.String, "tool": pl.String},
     )
     return drafts(result.lazy(), tasks, gate.rules).collect().row(0, named=True)
