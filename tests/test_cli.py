@@ -42,10 +42,12 @@ def test_help_of_a_command_shows_keys_that_exist(
     shown = capsys.readouterr().out
     config = compose_config([])
     for key in COMMANDS[name].keys:
-        node = config
-        for part in key.split("."):
-            assert part in node, key
-            node = node[part]
+        # A group's options set keys of their own.
+        if not (CONF / key).is_dir():
+            node = config
+            for part in key.split("."):
+                assert part in node, key
+                node = node[part]
         assert f"  {key} " in shown
     assert str(CONF / "settings.yaml") in shown
 

@@ -166,7 +166,7 @@ REMARKS = st.lists(
     max_size=4,
 )
 ROUNDS = st.lists(st.tuples(st.booleans(), REMARKS), min_size=1, max_size=3)
-_FEW = hypothesis_settings(max_examples=15, deadline=None)
+_FEW = hypothesis_settings(max_examples=8, deadline=None)
 
 
 @pytest.fixture(scope="module")

@@ -223,6 +223,9 @@ FIELDS = {
 
 _LOG = "The log is `/root/events.jsonl`, one event a line (`event_id`, `incident`, `type`, `at`,\n"
 _LOG += "`service`, `severity`, `region`); it was cut off at 2024-06-01T00:00:00+00:00."
+_WHOLE = "Minutes are whole ones, rounded down for each incident. "
+_FINAL = "A reopened incident ends with its last resolution. "
+_ALL = "Planned windows (`/root/maintenance.json`) make no difference here. "
 _WRITE = "Write only that file."
 TASKS = {
     "outage-minutes": Task(
@@ -236,6 +239,7 @@ Save `/root/outages.json`:
 
 - `service` in lower case without suffix; an outage lasts from `opened` to its resolution, or is
   still going on. `length` is in minutes; the longest comes first; `worst` is the first one's name.
+  {_WHOLE}{_FINAL}
 - What happened during the windows of `/root/maintenance.json` was planned and is no outage.
 """
         + _WRITE,
@@ -248,6 +252,7 @@ Save `/root/outages.json`:
         f"""Write `/root/severity.csv` with the columns `level,resolved,mean_minutes`: a row per
 severity level (1 is the worst), how many incidents of it were resolved, and their mean duration in
 whole minutes (rounded down). Levels in ascending order. {_LOG}
+{_WHOLE}{_FINAL}{_ALL}
 """
         + _WRITE,
         {"damaged": "skip", "delivery": "once", "clock": "utc", "severity": "mapped",
@@ -265,6 +270,7 @@ first_critical: INC-0
 ```
 
 Minutes between `opened` and `acknowledged`; critical is level 1; the first one by time. {_LOG}
+{_ALL}
 """
         + _WRITE,
         {"damaged": "skip", "delivery": "once", "clock": "utc", "severity": "mapped",
@@ -281,7 +287,7 @@ Save `/root/load.json`:
 {{"regions": [{{"region": "", "tickets": 0, "busy_seconds": 0}}], "busy_total": 0}}
 ```
 
-Resolved incidents only, durations in seconds; the busiest region first.
+Resolved incidents only, durations in seconds; the busiest region first. {_FINAL}
 """
         + _WRITE,
         {"damaged": "skip", "delivery": "once", "clock": "utc", "maintenance": "count",
@@ -293,7 +299,7 @@ Resolved incidents only, durations in seconds; the busiest region first.
         f"""Write `/root/uptime.csv` with the columns `zone,down_minutes,incident_count` for the
 regions in alphabetical order. Downtime runs from `opened` to the resolution that held, in minutes;
 an incident without one is still down. Planned windows (`/root/maintenance.json`) are no downtime.
-{_LOG}
+{_LOG} {_WHOLE}
 """
         + _WRITE,
         {"damaged": "skip", "delivery": "once", "clock": "utc", "maintenance": "leave_out",
@@ -312,7 +318,7 @@ Save `/root/offenders.json`:
 
 - All services with two or more resolved incidents, the one that lost most time first.
 - An incident that was reopened ends when it was resolved for good; `reopened_incidents` counts
-  them over all services.
+  them over all services. Times carry their UTC offsets. {_WHOLE}{_ALL}
 """
         + _WRITE,
         {"damaged": "skip", "delivery": "once", "services": "normalised", "reopened": "last",
@@ -332,7 +338,7 @@ level_one: 0
 
 `incidents_seen` counts all but planned ones (`/root/maintenance.json`), `services_hit` lists them
 in alphabetical order, `minutes_lost` adds up what is resolved or still going on, `level_one` is the
-number of incidents of the worst level. {_LOG}
+number of incidents of the worst level. {_LOG} {_WHOLE}{_FINAL}
 """
         + _WRITE,
         {"damaged": "skip", "delivery": "once", "clock": "utc", "services": "normalised",
@@ -541,7 +547,7 @@ def _oncall(files: Files, ways: Ways) -> Any:
         for one in incidents
         if one.acknowledged
     ]
-    critical = [one for one in incidents if _level(one, ways) in (1, "1")]
+    critical = [one for one in incidents if _level(one, ways) == 1]
     scale = 60 if ways["unit"] == "minutes" else 1
     return {
         "acknowledged_count": len(waits),
