@@ -192,7 +192,7 @@ def notes_of(packet: str) -> Iterator[Note]:
     """The lines of a packet that advise, under what they stand. A skill's lines say themselves what
     they are. Past steps and facts about the environment are told, but advise nothing."""
     section = ""
-    headings = {heading.splitlines()[-1]: name for name, heading in HEADINGS.items()}
+    headings = {heading: name for name, heading in HEADINGS.items()}
     for line in packet.splitlines():
         if line == FENCE_CLOSE:
             return

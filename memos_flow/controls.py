@@ -3,7 +3,7 @@
 import dataframely as dy
 import polars as pl
 
-from memos_flow.injection import FRAME_LENGTH, neutralised, packets, within_budget
+from memos_flow.injection import BARE_LENGTH, heading, neutralised, packets, within_budget
 from memos_flow.library import Library
 from memos_flow.schemas import PacketItems, Packets
 from memos_flow.schemas.vocabulary import ITEM_FATES
@@ -83,10 +83,11 @@ def _given(
     )
     within = within_budget(shaped.sort("lane_id", "order"), settings)
     # As long as what the lane's own memory offered, in whole lines.
-    so_far = (pl.col("text").str.len_chars() + 1).cast(pl.Int64).cum_sum().over("lane_id")
+    length = pl.concat_str(heading(), "text").str.len_chars() + 1
+    so_far = length.cast(pl.Int64).cum_sum().over("lane_id")
     return within.with_columns(
         fits=pl.col("fits")
-        & ((pl.col("control") == "oracle") | (so_far + FRAME_LENGTH <= pl.col("characters")))
+        & ((pl.col("control") == "oracle") | (so_far + BARE_LENGTH <= pl.col("characters")))
     )
 
 

@@ -20,7 +20,7 @@ _PREAMBLE = (
 )
 HEADINGS = {
     "skills": "## Skills",
-    "do": "## Relevant experiences\nDo:",
+    "do": "Do:",
     "avoid": "Avoid:",
     "check": "Check:",
     "traces": "## Similar past tasks",
@@ -28,14 +28,17 @@ HEADINGS = {
 }
 #: A line that imitates the fence, a role or a system prompt. Matched without regard to case.
 _IMITATION = (
-    r"(?i)</?\s*(?:memory-notes|relevant-memories|system|assistant|user|untrusted)[^>]{0,40}>"
+    r"(?i)<\s*/?\s*(?:memory-notes|relevant-memories|system|assistant|user|untrusted)\b[^>]{0,80}>?"
     r"|<\|[^|>]{1,40}\|>"
-    r"|(?:^|\s)#{2,}\s"
-    r"|(?:^|\s)(?:system|assistant|user)\s{0,4}:"
+    r"|(?:^|\s)(?:#{2,}\s+|(?:system|assistant|user)\s{0,4}:\s*)+"
 )
 _WHITE_SPACE = r"[\s\x00-\x1f\x7f\u{85}\u{2028}\u{2029}]+"
-#: Characters of a packet that are not its lines.
-FRAME_LENGTH = sum(len(text) + 1 for text in HEADINGS.values()) + len(_PREAMBLE + FENCE_CLOSE)
+#: Above the first of the sections of experiences.
+_EXPERIENCES = "## Relevant experiences"
+_OF_EXPERIENCES = ("do", "avoid", "check")
+#: Characters of a packet that are neither lines nor headings; and with every heading.
+BARE_LENGTH = len(_PREAMBLE + FENCE_CLOSE)
+FRAME_LENGTH = BARE_LENGTH + sum(len(text) + 1 for text in (*HEADINGS.values(), _EXPERIENCES))
 _ITEM = ["lane_id", "step", "channel", "item_id"]
 
 
@@ -98,7 +101,7 @@ def _experience_lines(
         .with_columns(
             section=pl.when(pl.col("kind") == "avoid")
             .then(pl.lit("avoid"))
-            .when((pl.col("kind") == "check") & (pl.col("section") == "check"))
+            .when((pl.col("kind") == "check") & (pl.col("section") != "do"))
             .then(pl.lit("check"))
             .otherwise(pl.lit("do"))
             .cast(pl.Enum(PACKET_SECTIONS))
@@ -138,6 +141,7 @@ def _split(items: pl.LazyFrame) -> pl.LazyFrame:
         items.with_columns(pl.col("raw").str.split("\n"))
         .with_columns(numbers)
         .explode("raw", "line")
+        .filter(pl.col("raw").str.contains(r"\S"))
     )
 
 
@@ -155,17 +159,28 @@ def within_budget(lines: pl.LazyFrame, settings: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
+def heading() -> pl.Expr:
+    """What stands above a line, lines of one lane in packet order: the heading of its section at
+    the section's first line, before the first experience that of all experiences; else nothing."""
+    own = pl.col("section").cast(pl.String)
+    experience = own.is_in(_OF_EXPERIENCES)
+    first = pl.int_range(pl.len()).over("lane_id", "section") == 0
+    first_of_all = experience & (experience.cast(pl.Int32).cum_sum().over("lane_id") == 1)
+    return pl.concat_str(
+        pl.when(first_of_all).then(pl.lit(f"{_EXPERIENCES}\n")).otherwise(pl.lit("")),
+        pl.when(first)
+        .then(pl.concat_str(own.replace_strict(HEADINGS, return_dtype=pl.String), pl.lit("\n")))
+        .otherwise(pl.lit("")),
+    )
+
+
 def packets(lines: pl.LazyFrame, starts: pl.LazyFrame, library: Library) -> dy.LazyFrame[Packets]:
     """One packet per lane of `starts`, the empty one included."""
     shown = lines.filter(pl.col("fits") & ~pl.col("repeated")).sort(
         "lane_id", "section", "rank", maintain_order=True
     )
-    heading = pl.col("section").cast(pl.String).replace_strict(HEADINGS, return_dtype=pl.String)
-    first = pl.int_range(pl.len()).over("lane_id", "section") == 0
     bodies = (
-        shown.with_columns(
-            text=pl.when(first).then(pl.concat_str(heading, pl.lit("\n"), "text")).otherwise("text")
-        )
+        shown.with_columns(text=pl.concat_str(heading(), "text"))
         .group_by("lane_id", maintain_order=True)
         .agg(
             body=pl.col("text").str.join("\n"),

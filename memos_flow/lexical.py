@@ -14,12 +14,12 @@ _ITEM = ["lane_id", "step", "channel", "item_id"]
 
 
 def tokens(texts: pl.LazyFrame) -> pl.LazyFrame:
-    """`text_id`, `token`, `count` of each text (`text_id`, `text`): lower-case words and numbers,
-    and every two neighbouring Han characters; a Han character alone is a token of its own."""
-    lowered = texts.with_columns(pl.col("text").str.to_lowercase())
-    words = lowered.select("text_id", token=pl.col("text").str.extract_all(r"[a-z0-9_]+")).explode(
-        "token"
-    )
+    """`text_id`, `token`, `count` of each text (`text_id`, `text`): lower-case words and numbers of
+    any script, and every two neighbouring Han characters; one alone is a token of its own."""
+    lowered = texts.with_columns(pl.col("text").str.normalize("NFKC").str.to_lowercase())
+    words = lowered.select(
+        "text_id", token=pl.col("text").str.extract_all(r"[\p{L}\p{M}\p{N}_--\p{Han}]+")
+    ).explode("token")
     runs = (
         lowered.select("text_id", run=pl.col("text").str.extract_all(r"\p{Han}+"))
         .explode("run")
@@ -47,7 +47,7 @@ def scored(candidates: pl.LazyFrame, known_tokens: Tokens) -> pl.LazyFrame:
 
     score = sum over the query's tokens of idf * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length /
     mean length)), idf = ln(1 + (N - n + 0.5) / (n + 0.5)), N and n counted over the lane's
-    candidates. Needs the columns `recall_bm25_k1` and `recall_bm25_b`.
+    candidates with a token. Needs the columns `recall_bm25_k1` and `recall_bm25_b`.
     """
     wanted = pl.concat([candidates.select("text_id"), candidates.select(text_id="query_text_id")])
     known = known_tokens(wanted)

@@ -262,18 +262,22 @@ def _similar(candidates: pl.LazyFrame, library: Library) -> pl.LazyFrame:
 
 
 def _named(candidates: pl.LazyFrame, library: Library) -> pl.LazyFrame:
-    """Add `named`: whether the query names the candidate's field, by its last name or its sheet."""
+    """Add `named`: whether the query names the candidate's field, by its last name or its sheet, as
+    a word of its own; Chinese has no words to tell apart."""
     pairs = candidates.select("query_text_id", "field").drop_nulls().unique()
     own_name = (
         pl.col("field")
         .str.replace_all("[]", "", literal=True)
         .str.replace(r"!.*$", "")
         .str.extract(r"([^.]+)$")
-        .str.to_lowercase()
     )
+    name = _in_words(own_name)
+    chinese = name.str.contains(r"\p{Han}")
+    long_enough = name.str.len_chars() >= pl.when(chinese).then(2).otherwise(_SHORTEST_NAME)
+    sought = pl.when(chinese).then(name).otherwise(pl.concat_str(pl.lit(" "), name, pl.lit(" ")))
+    query = pl.concat_str(pl.lit(" "), _in_words(pl.col("query")), pl.lit(" "))
     told = library.worded(pairs, "query_text_id", "query").with_columns(
-        named=pl.col("query").str.to_lowercase().str.contains(own_name, literal=True)
-        & (own_name.str.len_chars() >= _SHORTEST_NAME)
+        named=long_enough & query.str.contains(sought, literal=True)
     )
     return candidates.join(
         told.select("query_text_id", "field", "named"),
@@ -281,6 +285,11 @@ def _named(candidates: pl.LazyFrame, library: Library) -> pl.LazyFrame:
         how="left",
         maintain_order="left",
     )
+
+
+def _in_words(text: pl.Expr) -> pl.Expr:
+    """Lower-case words and numbers, one space between them."""
+    return text.str.to_lowercase().str.replace_all(r"[^\w]+", " ").str.strip_chars()
 
 
 def _scored(candidates: pl.LazyFrame) -> pl.LazyFrame:
@@ -310,7 +319,8 @@ def _ranked(scored: pl.LazyFrame, library: Library) -> pl.LazyFrame:
     the channel."""
 
     def place(similarity: str) -> pl.Expr:
-        order = pl.struct(-pl.col(similarity), "item_id")
+        # What is barred takes no rank from what is not.
+        order = pl.struct(pl.col("barred").is_not_null(), -pl.col(similarity), "item_id")
         return order.rank("ordinal").over(_CHANNEL) + pl.col("recall_rrf_k")
 
     fused = 1 / place("vector_similarity") + 1 / place("lexical_similarity")
@@ -395,6 +405,8 @@ def _diversified(standing: pl.LazyFrame, library: Library) -> pl.LazyFrame:
             .with_columns(closest=pl.max_horizontal("closest", pl.col("near").fill_null(0.0)))
             .drop("near", "chosen_text_id")
         )
+    if not taken:
+        return rows.lazy()
     picks = pl.concat(taken)
     return (
         rows.lazy().join(picks.lazy(), on=key, how="left").with_columns(picked="turn").drop("turn")

@@ -467,21 +467,12 @@ def _recalled_by_both(texts: Library, rules: pl.DataFrame, rows: Rows) -> pl.Dat
     return recalled(memory, starts, rules.lazy(), texts).collect()
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=ValueError,
-    reason="recall._diversified: pl.concat of no picks where no channel has a place",
-)
 def test_rank_fusion_without_places_injects_nothing(texts: Library, settings: Settings) -> None:
     rules = settings(recall_ranker="rrf_mmr", recall_experiences=0)
     items = _recalled(texts, rules, policies=[{"text": "same"}])
     assert _fates(items) == {0: "top-k"}
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="recall._named: a field's name is found inside other words (date in update)",
-)
 def test_a_name_inside_another_word_is_not_the_field(plane: Plane, settings: Settings) -> None:
     library = _stocked(plane, {"update the ledger": 0.0, "half": 60.0})
     rows = [{"text": "half", "field": "rows[].date"}]
@@ -489,10 +480,6 @@ def test_a_name_inside_another_word_is_not_the_field(plane: Plane, settings: Set
     assert items["query_similarity"].item() == pytest.approx(0.5)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="recall._named: names under four characters never count, also where they are Chinese",
-)
 def test_a_two_character_chinese_field_is_named(plane: Plane, settings: Settings) -> None:
     library = _stocked(plane, {"汇总金额": 0.0, "half": 60.0})
     rows = [{"text": "half", "field": "rows[].金额"}]
