@@ -6,6 +6,7 @@ import polars as pl
 
 from reports import baselines, funnel, learning, retrieval
 from reports.acceptance import acceptance
+from reports.red_lines import red_lines
 from reports.rendering import aligned
 from reports.summary import Tables, arms_summary
 
@@ -24,6 +25,7 @@ def frames(tables: Tables, recall_rate: float) -> dict[str, pl.DataFrame]:
         "Pass rate by task index": learning.learning_curve(tables),
         "Learning": learning.learning_metrics(tables),
         "Against no memory, paired": learning.paired_differences(tables),
+        "Red lines": red_lines(tables),
         "Skills used, and whether it helped": learning.skill_usage(tables),
         "Acceptance": acceptance_table(acceptance(tables, recall_rate)),
         "Funnel": _wide(funnel.funnel(tables), "stage"),
