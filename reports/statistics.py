@@ -17,7 +17,7 @@ from statsmodels.stats.multitest import multipletests
 #: From so many families on, families are the clusters; below, tasks stratified by family.
 FAMILIES_AS_CLUSTERS = 10
 #: With fewer clusters the interval covers too little, by simulation: none is given.
-FEWEST_CLUSTERS = 12
+FEWEST_FAMILIES, FEWEST_TASKS = 12, 20
 #: Sign flips are enumerated up to so many pairs, sampled beyond.
 _EXACT_PAIRS = 16
 
@@ -91,8 +91,9 @@ def clustered_interval(
     strata = clusters["stratum"].to_numpy()
     estimate = float(totals.sum() / sizes.sum())
     count = len(totals)
-    if count < FEWEST_CLUSTERS:
-        return Interval(estimate, None, None, count, f"fewer than {FEWEST_CLUSTERS} clusters")
+    fewest = FEWEST_FAMILIES if by_family else FEWEST_TASKS
+    if count < fewest:
+        return Interval(estimate, None, None, count, f"fewer than {fewest} clusters")
     error = float(_standard_error(totals[None], sizes[None], strata)[0])
     if error <= 1e-12:
         return Interval(estimate, None, None, count, "no spread between clusters")
