@@ -95,7 +95,8 @@ def _sources(
         "directive_sign",
         lesson_text_id="text_id",
     )
-    requires = pl.col("expects") | pl.col("directive_sign").is_not_null()
+    # What must be so is a constraint; what somebody must not do is an order.
+    requires = pl.col("expects") & (pl.col("directive_sign") != "do_not").fill_null(True)
     part = (
         pl.when(pl.col("asked_text_id").is_not_null())
         .then(pl.lit("constraints"))
