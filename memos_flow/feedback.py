@@ -119,7 +119,9 @@ def text_outcome() -> pl.Expr:
     """
     negative, positive = pl.col("polarity") == "negative", pl.col("polarity") == "positive"
     asks = pl.col("shape").is_in(["correction", "constraint", "instruction"])
-    fails = (pl.col("rejects") & ~(positive & pl.col("approves"))) | (negative & asks)
+    fails = (pl.col("rejects") & ~(positive & pl.col("approves"))) | (
+        negative & (asks | pl.col("criticises"))
+    )
     return (
         pl.when(fails)
         .then(pl.lit("fail"))
