@@ -5,7 +5,6 @@ result: whoever asks first gets the answer that everybody gets.
 """
 
 from collections.abc import Callable, Sequence
-from threading import RLock
 
 import numpy as np
 import polars as pl
@@ -27,11 +26,13 @@ _PAIRS_AT_ONCE = 65_536
 
 
 class Library:
-    """The content tables of a run, in memory."""
+    """The content tables of a run, in memory.
+
+    What it is given as a plan it collects at once: a plan that branches behind a look-up would look
+    up once for every branch.
+    """
 
     def __init__(self, embed: Embed, lexicon: Lexicon) -> None:
-        # Polars runs the branches of a plan in threads, and each may ask.
-        self._lock = RLock()
         self._embed = embed
         self._lexicon = lexicon
         self._texts: pl.DataFrame = Texts.create_empty()
@@ -50,80 +51,60 @@ class Library:
 
     def add(self, texts: pl.DataFrame) -> None:
         """Add rows of `text_id`, `text`; known ids are left as they are."""
-        with self._lock:
-            new = texts.unique("text_id", maintain_order=True).join(
-                self._texts, on="text_id", how="anti", maintain_order="left"
-            )
-            if not new.is_empty():
-                self._texts = pl.concat([self._texts, new.select("text_id", "text")], rechunk=False)
+        new = texts.unique("text_id", maintain_order=True).join(
+            self._texts, on="text_id", how="anti", maintain_order="left"
+        )
+        if not new.is_empty():
+            self._texts = pl.concat([self._texts, new.select("text_id", "text")], rechunk=False)
 
     def interned(self, frame: pl.LazyFrame, *columns: str) -> pl.LazyFrame:
         """Replace string columns `x` by `x_text_id`, adding their texts."""
-
-        def intern(rows: pl.DataFrame) -> pl.DataFrame:
-            for column in columns:
-                known = texts_frame(rows[column].unique().drop_nulls())
-                self.add(known)
-                ids = known.rename({"text_id": f"{column}_text_id", "text": column})
-                rows = rows.join(ids, on=column, how="left", maintain_order="left").drop(column)
-            return rows
-
-        schema = frame.collect_schema()
-        kept = {name: dtype for name, dtype in schema.items() if name not in columns}
-        added = {f"{column}_text_id": pl.Int64() for column in columns}
-        return frame.map_batches(intern, schema={**kept, **added})
+        rows = _rows(frame)
+        for column in columns:
+            known = texts_frame(rows[column].unique().drop_nulls())
+            self.add(known)
+            ids = known.rename({"text_id": f"{column}_text_id", "text": column})
+            rows = rows.join(ids, on=column, how="left", maintain_order="left").drop(column)
+        return rows.lazy()
 
     def worded(self, frame: pl.LazyFrame, text_id: str, name: str) -> pl.LazyFrame:
         """Add the text behind `text_id` as column `name`."""
-
-        def word(rows: pl.DataFrame) -> pl.DataFrame:
-            # Looked up when the plan runs: a text may be interned earlier in the same plan.
-            texts = self._texts.rename({"text_id": text_id, "text": name})
-            return rows.join(texts, on=text_id, how="left", maintain_order="left")
-
-        schema = frame.collect_schema()
-        return frame.map_batches(word, schema={**schema, name: pl.String()})
+        rows = _rows(frame)
+        texts = self._texts.rename({"text_id": text_id, "text": name})
+        return rows.join(texts, on=text_id, how="left", maintain_order="left").lazy()
 
     def compared(self, frame: pl.LazyFrame, left: str, right: str, name: str) -> pl.LazyFrame:
         """Add the cosine of the texts behind two id columns, rounded; null where an id is null."""
-
-        def compare(rows: pl.DataFrame) -> pl.DataFrame:
-            pairs = rows.select(left, right).drop_nulls().unique()
-            with self._lock:
-                pairs = pairs.with_columns(self._cosines(pairs[left], pairs[right]).alias(name))
-            return rows.join(pairs, on=[left, right], how="left", maintain_order="left")
-
-        schema = frame.collect_schema()
-        return frame.map_batches(compare, schema={**schema, name: pl.Float64()})
+        rows = _rows(frame)
+        pairs = rows.select(left, right).drop_nulls().unique()
+        pairs = pairs.with_columns(self._cosines(pairs[left], pairs[right]).alias(name))
+        return rows.join(pairs, on=[left, right], how="left", maintain_order="left").lazy()
 
     def centred(
         self, frame: pl.LazyFrame, group: Sequence[str], text_id: str, name: str
     ) -> pl.LazyFrame:
         """Add the cosine of each row's text with the mean vector of its group, rounded."""
 
-        def centre(rows: pl.DataFrame) -> pl.DataFrame:
-            with self._lock:
-                self._embed_missing(rows[text_id])
-                if self._vectors is None or rows.is_empty():
-                    return rows.with_columns(pl.lit(None, pl.Float64).alias(name))
-                # In one order, so that each group's sum is one number.
-                places = rows.with_row_index("place").sort(*group, text_id, "place")
-                vectors = self._vectors[self._row_numbers(places[text_id])].astype(np.float64)
-                labels = places.select(pl.struct(group).rle_id()).to_series().to_numpy()
-            starts = np.flatnonzero(np.diff(labels, prepend=-1))
-            means = np.add.reduceat(vectors, starts, axis=0)
-            lengths = np.linalg.norm(means, axis=1, keepdims=True)
-            centres = (means / np.where(lengths == 0, 1, lengths))[labels]
-            cosines = pl.Series(name, np.einsum("ij,ij->i", vectors, centres))
-            found = places.select("place").with_columns(cosines.round(SIMILARITY_DECIMALS))
-            return (
-                rows.with_row_index("place")
-                .join(found, on="place", how="left", maintain_order="left")
-                .drop("place")
-            )
-
-        schema = frame.collect_schema()
-        return frame.map_batches(centre, schema={**schema, name: pl.Float64()})
+        rows = _rows(frame)
+        self._embed_missing(rows[text_id])
+        if self._vectors is None or rows.is_empty():
+            return rows.with_columns(pl.lit(None, pl.Float64).alias(name)).lazy()
+        # In one order, so that each group's sum is one number.
+        places = rows.with_row_index("place").sort(*group, text_id, "place")
+        vectors = self._vectors[self._row_numbers(places[text_id])].astype(np.float64)
+        labels = places.select(pl.struct(group).rle_id()).to_series().to_numpy()
+        starts = np.flatnonzero(np.diff(labels, prepend=-1))
+        means = np.add.reduceat(vectors, starts, axis=0)
+        lengths = np.linalg.norm(means, axis=1, keepdims=True)
+        centres = (means / np.where(lengths == 0, 1, lengths))[labels]
+        cosines = pl.Series(name, np.einsum("ij,ij->i", vectors, centres))
+        found = places.select("place").with_columns(cosines.round(SIMILARITY_DECIMALS))
+        return (
+            rows.with_row_index("place")
+            .join(found, on="place", how="left", maintain_order="left")
+            .drop("place")
+            .lazy()
+        )
 
     def features(self, text_ids: pl.LazyFrame) -> pl.LazyFrame:
         """What `classify.classified` says of each text: one row per distinct `text_id`."""
@@ -139,23 +120,13 @@ class Library:
 
     def tokens(self, text_ids: pl.LazyFrame) -> pl.LazyFrame:
         """What `lexical.tokens` finds in each text."""
-        wanted = text_ids.select("text_id").drop_nulls().unique()
-
-        def looked_up(ids: pl.DataFrame) -> pl.DataFrame:
-            with self._lock:
-                new = (
-                    ids
-                    if self._tokens is None
-                    else ids.join(self._tokens, on="text_id", how="anti")
-                )
-                if not new.is_empty() or self._tokens is None:
-                    texts = self._texts.join(new, on="text_id", how="semi").sort("text_id")
-                    found = tokens(texts.lazy()).collect(engine="in-memory")
-                    self._tokens = _appended(self._tokens, found)
-                return self._tokens.join(ids, on="text_id", how="semi", maintain_order="left")
-
-        schema = {"text_id": pl.Int64(), "token": pl.String(), "count": pl.Int32()}
-        return wanted.map_batches(looked_up, schema=schema)
+        wanted = _rows(text_ids.select("text_id").drop_nulls().unique())
+        known = self._tokens
+        new = wanted if known is None else wanted.join(known, on="text_id", how="anti")
+        if known is None or not new.is_empty():
+            texts = self._texts.join(new, on="text_id", how="semi").sort("text_id")
+            known = self._tokens = _appended(known, _rows(tokens(texts.lazy())))
+        return known.join(wanted, on="text_id", how="semi", maintain_order="left").lazy()
 
     def drain(self) -> dict[str, pl.DataFrame]:
         """`texts` and `embeddings` that came since the last call: what a commit appends."""
@@ -226,14 +197,17 @@ class Library:
         if self._features is not None:
             wanted = wanted.join(self._features.lazy(), on="text_id", how="anti")
         texts = wanted.join(self.texts, on="text_id", how="inner").sort("text_id")
-        new = texts.collect(engine="in-memory")
+        new = _rows(texts)
         if new.is_empty() and self._features is not None:
             return
-        parts = clauses(new.lazy(), self._lexicon).collect(engine="in-memory")
+        parts = _rows(clauses(new.lazy(), self._lexicon))
         features = classified(new.lazy(), parts.lazy(), self._lexicon)
-        self._features = _appended(self._features, features.collect(engine="in-memory"))
-        named = self.interned(parts.lazy(), "clause").collect(engine="in-memory")
-        self._clauses = _appended(self._clauses, named)
+        self._features = _appended(self._features, _rows(features))
+        self._clauses = _appended(self._clauses, _rows(self.interned(parts.lazy(), "clause")))
+
+
+def _rows(frame: pl.LazyFrame) -> pl.DataFrame:
+    return frame.collect(engine="in-memory")
 
 
 def _appended(known: pl.DataFrame | None, new: pl.DataFrame) -> pl.DataFrame:
