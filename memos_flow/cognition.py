@@ -13,25 +13,28 @@ from memos_flow.wording import Wording, filled, sentence
 
 #: The domain key: experiences of one key may form a cognition; untagged ones never do.
 _KEY = ["lane_id", "domain", "tool"]
+_EXPERIENCE = ["lane_id", "policy_id"]
 _PARTS = ["facts", "behaviours", "constraints"]
 
 
 def cognition(
     policies: dy.LazyFrame[Policies],
+    changed: dy.LazyFrame[Policies],
     known: dy.LazyFrame[WorldModels],
     starts: pl.LazyFrame,
     settings: pl.LazyFrame,
     library: Library,
     wording: Wording,
 ) -> dy.LazyFrame[WorldModels]:
-    """New versions of the cognitions whose sources changed in this step.
+    """New versions of the cognitions whose sources changed in this step: `changed` of `policies`.
 
     From the active experiences of a domain key with enough confidence, of any polarity: those
     similar enough to their centroid (strict), or, where fewer than `cognition.min_experiences` are,
     the whole bucket (loose, its confidence dampened). At least one must state a fact or constraint.
     A domain key has one cognition, which newer versions replace.
     """
-    bucket = _sources(policies, settings, library, wording)
+    touched = policies.join(changed, on=["lane_id", "domain"], how="semi")
+    bucket = _sources(touched, settings, library, wording)
     similar = library.centred(bucket, _KEY, "lesson_text_id", "similarity")
     close = pl.col("similarity") >= pl.col("cognition_cluster_similarity")
     strict = close.sum().over(_KEY) >= pl.col("cognition_min_experiences")
@@ -62,7 +65,7 @@ def cognition(
 
 
 def _sources(
-    policies: dy.LazyFrame[Policies],
+    policies: pl.LazyFrame,
     settings: pl.LazyFrame,
     library: Library,
     wording: Wording,
@@ -85,7 +88,19 @@ def _sources(
         policies.filter((pl.col("status") == "active") & pl.col("domain").is_not_null())
         .join(rules, on="lane_id", how="inner")
         .filter(pl.col("confidence") >= pl.col("cognition_min_confidence"))
-        .with_columns(pl.col("tool").fill_null(""), asked=asked)
+        .select(
+            *_EXPERIENCE,
+            "domain",
+            "lesson_text_id",
+            "experience_type",
+            "check_kind",
+            "confidence",
+            "cognition_min_experiences",
+            "cognition_cluster_similarity",
+            "cognition_loose_damping",
+            tool=pl.col("tool").fill_null(""),
+            asked=asked,
+        )
     )
     said = library.features(taking_part.select(text_id="lesson_text_id")).select(
         "shape",

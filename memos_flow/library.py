@@ -86,23 +86,22 @@ class Library:
         """Add the cosine of each row's text with the mean vector of its group, rounded."""
 
         rows = _rows(frame)
-        self._embed_missing(rows[text_id])
-        if self._vectors is None or rows.is_empty():
-            return rows.with_columns(pl.lit(None, pl.Float64).alias(name)).lazy()
-        # In one order, so that each group's sum is one number.
-        places = rows.with_row_index("place").sort(*group, text_id, "place")
-        vectors = self._vectors[self._row_numbers(places[text_id])].astype(np.float64)
-        labels = places.select(pl.struct(group).rle_id()).to_series().to_numpy()
-        starts = np.flatnonzero(np.diff(labels, prepend=-1))
-        means = np.add.reduceat(vectors, starts, axis=0)
-        lengths = np.linalg.norm(means, axis=1, keepdims=True)
-        centres = (means / np.where(lengths == 0, 1, lengths))[labels]
-        cosines = pl.Series(name, np.einsum("ij,ij->i", vectors, centres))
-        found = places.select("place").with_columns(cosines.round(SIMILARITY_DECIMALS))
+        # Groups of the same texts, in whatever lanes, have one mean: it is found once.
+        groups = rows.group_by(group).agg(
+            content=pl.col(text_id).sort().cast(pl.String).str.join(" "), members=pl.col(text_id)
+        )
+        contents = groups.unique("content", maintain_order=False).sort("content")
+        members = (
+            contents.select("content", pl.col("members").list.sort().alias(text_id))
+            .explode(text_id)
+            .with_columns(group=pl.col("content").rle_id())
+        )
+        cosines = self._cosines_with_mean(members[text_id], members["group"].to_numpy())
+        found = members.select("content", text_id, cosines.alias(name)).unique()
         return (
-            rows.with_row_index("place")
-            .join(found, on="place", how="left", maintain_order="left")
-            .drop("place")
+            rows.join(groups.select(*group, "content"), on=group, how="left", maintain_order="left")
+            .join(found, on=["content", text_id], how="left", maintain_order="left")
+            .drop("content")
             .lazy()
         )
 
@@ -166,6 +165,17 @@ class Library:
                 "ij,ij->i", self._vectors[left_rows[part]], self._vectors[right_rows[part]]
             )
         return pl.Series(cosines).round(SIMILARITY_DECIMALS)
+
+    def _cosines_with_mean(self, text_ids: pl.Series, groups: np.ndarray) -> pl.Series:
+        """Of each vector with the mean of its group; the rows of a group are neighbours."""
+        self._embed_missing(text_ids)
+        if self._vectors is None or text_ids.is_empty():
+            return pl.Series([None] * len(text_ids), dtype=pl.Float64)
+        vectors = self._vectors[self._row_numbers(text_ids)].astype(np.float64)
+        means = np.add.reduceat(vectors, np.flatnonzero(np.diff(groups, prepend=-1)), axis=0)
+        lengths = np.linalg.norm(means, axis=1, keepdims=True)
+        centres = (means / np.where(lengths == 0, 1, lengths))[groups]
+        return pl.Series(np.einsum("ij,ij->i", vectors, centres)).round(SIMILARITY_DECIMALS)
 
     def _row_numbers(self, text_ids: pl.Series) -> np.ndarray:
         frame = text_ids.rename("text_id").to_frame()

@@ -26,33 +26,60 @@ def rendered(
     policies: pl.LazyFrame, guidance: pl.LazyFrame, library: Library, wording: Wording
 ) -> pl.LazyFrame:
     """Add the text ids of schema Policies, from the lesson, its guidance lines and its context."""
+    # Lines stand as their ids until one of each combination is put into words.
     lines = (
-        library.worded(guidance.sort("lane_id", "policy_id", "line"), "text_id", "text")
+        guidance.sort("lane_id", "policy_id", "line")
         .group_by("lane_id", "policy_id", maintain_order=True)
-        .agg(lines=pl.col("text").str.join("\n"))
+        .agg(lines=pl.col("text_id").cast(pl.String).str.join(" "))
     )
-    keyed = policies.join(lines, on=["lane_id", "policy_id"], how="left").with_columns(
-        files=pl.col("file_names").list.join(", ")
+    keyed = _now(
+        policies.join(lines, on=["lane_id", "policy_id"], how="left").with_columns(
+            files=pl.col("file_names").list.join(", ")
+        )
+    ).lazy()
+    distinct = _now(keyed.select(_DEPENDS_ON).unique()).lazy()
+    worded = library.worded(distinct, "lesson_text_id", "lesson").join(
+        _in_words(distinct, library), on="lines", how="left"
     )
-    distinct = library.worded(
-        keyed.select(_DEPENDS_ON).unique(), "lesson_text_id", "lesson"
-    ).with_columns(lines=pl.coalesce("lines", "lesson"), key_lines="lines")
     texts = (
-        library.interned(_written(distinct, wording), *_TEXTS)
-        .drop("lesson", "lines")
-        .rename({"search_text_id": "text_id", "key_lines": "lines"})
+        library.interned(_written(worded, wording), *_TEXTS)
+        .drop("lesson", "procedure_lines")
+        .rename({"search_text_id": "text_id"})
     )
     return keyed.join(texts, on=_DEPENDS_ON, how="left", nulls_equal=True).drop("files", "lines")
 
 
+def _in_words(distinct: pl.LazyFrame, library: Library) -> pl.LazyFrame:
+    """`lines` (ids) with the text that they stand for, `procedure_lines`."""
+    ids = (
+        distinct.select("lines")
+        .drop_nulls()
+        .unique()
+        .with_columns(text_id=pl.col("lines").str.split(" ").cast(pl.List(pl.Int64)))
+    )
+    return (
+        library.worded(ids.explode("text_id"), "text_id", "text")
+        .group_by("lines", maintain_order=True)
+        .agg(procedure_lines=pl.col("text").str.join("\n"))
+    )
+
+
+def _now(frame: pl.LazyFrame) -> pl.DataFrame:
+    return frame.collect(engine="in-memory")
+
+
 def _written(distinct: pl.LazyFrame, wording: Wording) -> pl.LazyFrame:
-    searched = [pl.col(name).replace("", None) for name in ("lines", "field", "domain", "files")]
+    lines = pl.coalesce("procedure_lines", "lesson")
+    searched = [
+        lines,
+        *(pl.col(name).replace("", None) for name in ("field", "domain", "files")),
+    ]
     return distinct.with_columns(
         title=filled(
             sentence(wording.title, pl.col("experience_type")), lesson=pl.col("lesson")
         ).str.head(wording.title_characters),
         trigger=_trigger(wording),
-        procedure=pl.col("lines"),
+        procedure=lines,
         verification=pl.coalesce(
             pl.when(pl.col("check_kind") != "other").then(
                 sentence(wording.verification, pl.col("check_kind"))

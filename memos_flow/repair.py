@@ -41,13 +41,18 @@ def repairs(
         .join(rules, on="lane_id", how="inner")
     )
     last = known.group_by(_CONTEXT).agg(last_step=pl.col("step").max())
-    ready = triggered.join(last, on=_CONTEXT, how="left").filter(
-        pl.col("last_step").is_null()
-        | (pl.col("step") - pl.col("last_step") > pl.col("repair_cooldown_steps"))
-    )
-    paired = ready.join(_pairs(valued), on=_CONTEXT, how="inner").filter(
-        pl.col("by_person") | (pl.col("value_gap") >= pl.col("repair_value_gap"))
-    )
+    ready = _now(
+        triggered.join(last, on=_CONTEXT, how="left").filter(
+            pl.col("last_step").is_null()
+            | (pl.col("step") - pl.col("last_step") > pl.col("repair_cooldown_steps"))
+        )
+    ).lazy()
+    in_question = valued.join(ready, on=_CONTEXT, how="semi")
+    paired = _now(
+        ready.join(_pairs(in_question), on=_CONTEXT, how="inner").filter(
+            pl.col("by_person") | (pl.col("value_gap") >= pl.col("repair_value_gap"))
+        )
+    ).lazy()
     holders = _holders(paired, policies)
     position = pl.int_range(pl.len(), dtype=pl.Int64).over("lane_id")
     return Repairs.cast(
@@ -210,3 +215,7 @@ def contexts(
         )
         .with_columns(context=pl.concat_str("domain", pl.lit("|"), "tool"))
     )
+
+
+def _now(frame: pl.LazyFrame) -> pl.DataFrame:
+    return frame.collect(engine="in-memory")

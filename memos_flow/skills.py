@@ -28,6 +28,17 @@ _ENABLED = [
     "merge_guidance_lines",
 ]
 
+#: What the later parts of this stage read of an experience.
+_DECIDED = [
+    *_EXPERIENCE,
+    "status",
+    "domain",
+    "lesson_text_id",
+    "updated_step",
+    "validations",
+    "source_trace_ids",
+]
+
 
 def decided(policies: dy.LazyFrame[Policies], settings: pl.LazyFrame) -> pl.LazyFrame:
     """Each experience with its `decision` (eligible, or the first reason why not) and `anchors`:
@@ -64,6 +75,7 @@ def decided(policies: dy.LazyFrame[Policies], settings: pl.LazyFrame) -> pl.Lazy
             .then(pl.lit("support"))
             .otherwise(pl.lit("eligible"))
         )
+        .select(*_DECIDED, *_ENABLED[1:], "anchors", "decision")
     )
 
 

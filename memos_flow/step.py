@@ -97,7 +97,10 @@ def take_step(
         known.world_models.lazy(),
     )
     candidates = _now(recalled(offer, asks, rules, library))
-    remembered = _now(current_lines(guidance_before, rules)).lazy()
+    picked = candidates.lazy().filter(
+        pl.col("channel") == "experience", pl.col("fate") == "injected"
+    )
+    remembered = _now(current_lines(_of(guidance_before, picked, "item_id"), rules)).lazy()
     offered = _now(
         within_budget(lines(candidates.lazy(), remembered, skills_before, library, wording), rules)
     )
@@ -197,10 +200,9 @@ def take_step(
     newest = pl.concat([changed, found])
     for rows in (touched, moved):
         newest = pl.concat([newest.join(rows, on=_EXPERIENCE, how="anti"), rows])
+    newest = _now(newest).lazy()
     guidance = Guidance.cast(_now(pl.concat([guidance, mending, induced_lines(found)])).lazy())
-    all_lines = Guidance.cast(
-        pl.concat([guidance_before, guidance]).join(newest, on=_EXPERIENCE, how="semi")
-    )
+    all_lines = _of(pl.concat([guidance_before, guidance]), newest, "policy_id")
     policies = _now(
         Policies.cast(rendered(newest, current_lines(all_lines, rules), library, wording))
     ).lazy()
@@ -209,20 +211,23 @@ def take_step(
     standing_now = Policies.cast(
         pl.concat([standing.join(policies, on=_EXPERIENCE, how="anti"), policies])
     )
-    lines_now = _now(
-        current_lines(Guidance.cast(pl.concat([guidance_before, guidance])), rules)
-    ).lazy()
     judged = _now(decided(standing_now, rules)).lazy()
     tried = _now(used(skills_before, packet_items.lazy(), trials, rules)).lazy()
     placed = members(judged, tried, library).lazy()
     helping = _now(supplements(judged, placed, tried, library)).lazy()
+    told = pl.concat([frame.select(_EXPERIENCE) for frame in (placed, helping)])
+    lines_now = _now(
+        current_lines(_of(pl.concat([guidance_before, guidance]), told, "policy_id"), rules)
+    ).lazy()
     skills = _now(
         built(judged, placed, helping, skills_before, tried, lines_now, asks, library, wording)
     ).lazy()
     decisions = _now(eligibility(judged, placed, skills, known.eligibility.lazy(), asks))
 
     # Environment cognition
-    models = _now(cognition(standing_now, known.world_models.lazy(), asks, rules, library, wording))
+    models = _now(
+        cognition(standing_now, policies, known.world_models.lazy(), asks, rules, library, wording)
+    )
     return {
         "packet_items": packet_items,
         "packets": packet,
@@ -263,6 +268,12 @@ def _now(frame: pl.LazyFrame) -> pl.DataFrame: ...
 def _now(frame: pl.LazyFrame) -> pl.DataFrame:
     """Collected by the engine whose joins and sums do not depend on the number of threads."""
     return frame.collect(engine="in-memory")
+
+
+def _of(guidance: pl.LazyFrame, experiences: pl.LazyFrame, name: str) -> dy.LazyFrame[Guidance]:
+    """The lines of the experiences whose ids are in the column `name`."""
+    ids = experiences.select("lane_id", policy_id=name)
+    return Guidance.cast(guidance.join(ids, on=_EXPERIENCE, how="semi"))
 
 
 def _with_effects(learned: pl.LazyFrame, effects: pl.LazyFrame) -> dy.LazyFrame[Lessons]:
