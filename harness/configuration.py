@@ -19,6 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from harness.errors import ConfigurationError, StoreError
 from harness.resources import CONF
+from harness.shards import LAUNCHER_KEYS
 from memos_flow.schemas import Variants
 
 #: The sections of settings.yaml: what a variant may change.
@@ -59,8 +60,11 @@ _WITHOUT_EFFECT = frozenset(
         "format",
         "acceptance",
         "checks",
+        "launcher",
     }
 )
+#: Folders of conf/ of which no option is chosen by its name alone.
+_NO_GROUPS = frozenset({"lexicon", "hydra", "bench"})
 #: Whole numbers are stored in 32 bits.
 _LARGEST = 2**31 - 1
 
@@ -73,6 +77,8 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
     default; for a value from the environment; and for whatever Hydra cannot read. The settings of
     the memory are checked where they become columns (`variants_frame`).
     """
+    launching = [word for word in overrides if word.startswith(LAUNCHER_KEYS)]
+    overrides = [word for word in overrides if word not in launching]
     try:
         parsed = OverridesParser.create().parse_overrides(list(overrides))
         for override in parsed:
@@ -95,7 +101,23 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigurationError(_first_line(error)) from error
     _check_against(container(defaults), container(config))
+    _check_launcher([*config.launcher, *launching])
+    config.launcher = [*config.launcher, *launching]
     return config
+
+
+def _check_launcher(words: Sequence[str]) -> None:
+    own = [path.stem for path in (CONF / "hydra" / "launcher").glob("*.yaml")]
+    options = sorted([*own, "basic", "joblib", "ray"])
+    for word in words:
+        name = word.removeprefix("hydra/launcher=")
+        if name != word and name not in options:
+            raise ConfigurationError(
+                f"hydra/launcher: found {name!r}, expected one of {options}"
+                + _suggestion(name, options)
+            )
+        if not word.startswith(LAUNCHER_KEYS):
+            raise ConfigurationError(f"launcher: found {word!r}, expected hydra/launcher=NAME")
 
 
 def variants_frame(config: DictConfig) -> pl.DataFrame:
@@ -201,7 +223,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _groups() -> set[str]:
-    return {path.name for path in CONF.iterdir() if path.is_dir() and path.name != "lexicon"}
+    return {path.name for path in CONF.iterdir() if path.is_dir()} - _NO_GROUPS
 
 
 def _key(override: Override) -> str:

@@ -11,6 +11,7 @@ from harness.errors import ConfigurationError, InputError, StoreError
 from harness.plan import itinerary_of, lanes_of
 from harness.progress import progress
 from harness.recording import Recording
+from harness.shards import of_shard
 from harness.sources import Mind, Source
 from harness.store import Store
 from memos_flow.domains import Terms, tagged
@@ -32,6 +33,7 @@ class Plan:
     scope: str
     order: str
     strict: bool
+    shards: int = 1
 
     def lanes(self) -> pl.DataFrame:
         """Schema Lanes. Raises ConfigurationError for a control that these trials cannot have."""
@@ -45,9 +47,21 @@ class Plan:
         families = recording.tasks["family"].unique().sort().to_list()
         return lanes_of(self.variants, recording.arms, families, self.seeds, self.scope)
 
+    def unfinished(self, store: Store) -> dict[int, int]:
+        """The shards that have steps to do, and how many."""
+        lanes = self.lanes()
+        left = {}
+        for shard in range(self.shards):
+            own = of_shard(lanes, shard, self.shards)
+            steps = set(itinerary_of(own, self.source.recording.tasks, self.order)["step"])
+            missing = {SETUP_STEP, *steps} - set(store.committed_steps(shard))
+            if missing:
+                left[shard] = len(missing)
+        return left
+
 
 def run(plan: Plan, mind: Mind, store: Store, shard: int = 0) -> float:
-    """Run all steps that are not committed yet; returns the seconds it took.
+    """Run all steps of a shard that are not committed yet; returns the seconds it took.
 
     A step that was committed is never executed again; rows of killed attempts are removed first.
     Raises InputError for a boundary phrase in feedback where `checks.strict` says so.
@@ -56,8 +70,10 @@ def run(plan: Plan, mind: Mind, store: Store, shard: int = 0) -> float:
     recording = plan.source.recording
     library = mind.library
     library.add(recording.texts)
+    library.foresee(recording.feedback.lazy().select("text_id"))
     tasks = _tagged(recording, library, mind.domains)
-    lanes = plan.lanes()
+    every_lane = plan.lanes()
+    lanes = of_shard(every_lane, shard, plan.shards)
     itinerary = itinerary_of(lanes, tasks, plan.order)
     settings = _settings(lanes, plan.variants, recording.arms)
 
@@ -68,7 +84,7 @@ def run(plan: Plan, mind: Mind, store: Store, shard: int = 0) -> float:
             "arms": recording.arms,
             "tasks": tasks,
             "variants": plan.variants,
-            "lanes": lanes,
+            "lanes": every_lane,
             "fault_matrix": recording.fault_matrix,
             "remark_faults": recording.remark_faults,
         }

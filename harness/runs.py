@@ -1,6 +1,7 @@
 """A run and its folder: `tables/`, `config.yaml`, `summary.json`, `acceptance.json`."""
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from harness.lexicons import load_lexicon
 from harness.loop import Plan, run
 from harness.resources import CONF, DATASETS
 from harness.scripted import Reader
+from harness.shards import launch, of_shard
 from harness.sources import Mind, load_source
 from harness.store import Store
 from memos_flow.library import Library
@@ -42,40 +44,72 @@ def ablate(config: DictConfig) -> dict[str, Any]:
     """Run every setting of the axes and write `ablation.json`; returns its content."""
     variants, points = ablated(config)
     base = variants["variant_id"][0]
-    data = ablation_data(execute(config, variants), points, base)
+    data = ablation_data(execute(config), points, base)
     write_json(Path(config.output) / "ablation.json", data)
     return data
 
 
-def execute(config: DictConfig, variants: pl.DataFrame | None = None) -> dict[str, pl.DataFrame]:
+def execute(config: DictConfig) -> dict[str, pl.DataFrame]:
     """Run what the configuration says, or what is left of it; returns the tables of the run.
 
-    `variants`: schema Variants, where they are not those of `memory`. Raises StoreError where the
-    folder holds a run of another configuration.
+    Raises StoreError where the folder holds a run of another configuration, or where a shard did
+    not finish.
     """
     check_choices(config)
-    variants = variants_frame(config) if variants is None else variants
-    source = load_source(config)
-    plan = Plan(
-        source=source,
-        variants=variants,
-        seeds=config.seeds,
-        scope=config.scope,
-        order=config.order,
-        strict=config.checks.strict,
-    )
     # Whatever is wrong with the plan is said before anything is written.
+    plan = plan_of(config)
     plan.lanes()
-    mind = mind_of(config)
     folder = Path(config.output)
-    _claim(folder, stored_yaml(config))
-    store = Store.open(str(folder / "tables"))
-    seconds = run(plan, mind, store)
+    current = stored_yaml(config)
+    started = time.perf_counter()
+    if plan.shards == 1:
+        mind = mind_of(config)
+        _claim(folder, current)
+        run(plan, mind, Store.open(str(folder / "tables")))
+    else:
+        of_shard(plan.lanes(), 0, plan.shards)
+        _claim(folder, current)
+        _run_shards(plan, config)
+    seconds = time.perf_counter() - started
     tables = read_tables(folder)
     write_json(folder / "summary.json", summary(tables, table_hashes(tables), seconds))
     entries = acceptance(tables, config.acceptance.recall_rate)
     write_json(folder / "acceptance.json", {"criteria": entries})
     return tables
+
+
+def plan_of(config: DictConfig) -> Plan:
+    """The trials and settings that the configuration names; those of its axes where it has any."""
+    variants = ablated(config)[0] if config.axes else variants_frame(config)
+    return Plan(
+        source=load_source(config),
+        variants=variants,
+        seeds=config.seeds,
+        scope=config.scope,
+        order=config.order,
+        strict=config.checks.strict,
+        shards=config.shards,
+    )
+
+
+def _run_shards(plan: Plan, config: DictConfig) -> None:
+    """All shards that have steps to do, as jobs; raises StoreError naming those that still have."""
+    folder = Path(config.output).resolve()
+    store = Store.open(str(folder / "tables"))
+    content = container(config)
+
+    def job(shard: int) -> None:
+        # Elsewhere, perhaps: everything a job needs comes with it.
+        own = DictConfig(content)
+        run(plan_of(own), mind_of(own), Store.open(str(folder / "tables")), shard)
+
+    launch(job, list(plan.unfinished(store)), list(config.launcher), folder / "shards")
+    left = plan.unfinished(store)
+    if left:
+        told = ", ".join(f"{shard} ({steps} steps left)" for shard, steps in left.items())
+        raise StoreError(
+            f"{config.output}: shards {told} did not finish; the same command resumes them"
+        )
 
 
 def gate(config: DictConfig) -> list[dict[str, Any]]:
@@ -129,6 +163,12 @@ def check_choices(config: DictConfig) -> None:
             raise ConfigurationError(f"{key}: found {config[key]!r}, expected one of {[*choices]}")
     if not isinstance(config.seeds, int) or isinstance(config.seeds, bool) or config.seeds < 1:
         raise ConfigurationError(f"seeds: found {config.seeds!r}, expected a whole number above 0")
+    if config.shards < 1:
+        raise ConfigurationError(f"shards: found {config.shards}, expected 1 or more")
+    if list(config.launcher) and config.shards == 1:
+        raise ConfigurationError(
+            f"{config.launcher[0]}: launches the shards of a run; expected shards=2 or more"
+        )
     rate = config.acceptance.recall_rate
     if not isinstance(rate, int | float) or not 0 <= rate <= 1:
         raise ConfigurationError(f"acceptance.recall_rate: found {rate!r}, expected 0 to 1")

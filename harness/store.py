@@ -49,6 +49,8 @@ _ATTEMPTS: Final = 8
 _THREADS: Final = 8
 #: Lock file held by every process while it writes: temporary files without a holder are left over.
 _WRITERS: Final = ".writers.lock"
+#: Lock file held by the one process that compacts.
+_COMPACTION: Final = ".compaction.lock"
 
 _Result = TypeVar("_Result")
 
@@ -153,8 +155,12 @@ class Store:
 
     def compact(self) -> None:
         """Merges the small files that appends leave; changes no row."""
-        with self._lock(_WRITERS, fcntl.LOCK_SH):
-            self._each(_STORED, self._optimize)
+        with (
+            self._lock(_WRITERS, fcntl.LOCK_SH),
+            self._lock(_COMPACTION, fcntl.LOCK_EX | fcntl.LOCK_NB) as alone,
+        ):
+            if alone:
+                self._each(_STORED, self._optimize)
         self._commits_since_compaction = 0
 
     @cached_property
@@ -242,7 +248,9 @@ class Store:
         table = self._table(name)
         if table is not None:
             table.checkout_latest()
-            table.optimize(cleanup_older_than=_KEEP_VERSIONS)
+            # Two compactions at once conflict: the other one does the work.
+            with _unless_conflict():
+                table.optimize(cleanup_older_than=_KEEP_VERSIONS)
 
     def _each(self, names: Iterable[str], work: Callable[[str], _Result]) -> list[_Result]:
         with ThreadPoolExecutor(_THREADS) as threads:
@@ -305,13 +313,30 @@ def _dtypes(schema: type[dy.Schema]) -> pl.Schema:
     return schema.create_empty().schema
 
 
+#: What Lance raises for a commit that lost to another, among other things.
+_CONFLICTS: Final = (RuntimeError, ValueError, OSError)
+
+
+def _is_conflict(error: Exception) -> bool:
+    return "conflict" in str(error).lower()
+
+
+@contextmanager
+def _unless_conflict() -> Iterator[None]:
+    try:
+        yield
+    except _CONFLICTS as error:
+        if not _is_conflict(error):
+            raise
+
+
 def _retrying(write: Callable[[], object]) -> None:
     """Repeats a write that lost to those of other processes."""
     for attempt in range(_ATTEMPTS):
         try:
             write()
-        except (RuntimeError, ValueError, OSError) as error:
-            if "conflict" not in str(error).lower() or attempt == _ATTEMPTS - 1:
+        except _CONFLICTS as error:
+            if not _is_conflict(error) or attempt == _ATTEMPTS - 1:
                 raise
             time.sleep(secrets.SystemRandom().uniform(0, 0.01 * 2**attempt))
         else:

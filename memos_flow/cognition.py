@@ -102,7 +102,8 @@ def _sources(
             asked=asked,
         )
     )
-    said = library.features(taking_part.select(text_id="lesson_text_id")).select(
+    of_people = taking_part.filter(pl.col("check_kind").is_null())
+    said = library.features(of_people.select(text_id="lesson_text_id")).select(
         "shape",
         "states_fact",
         "tells_how",

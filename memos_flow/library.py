@@ -60,22 +60,35 @@ class Library:
     def interned(self, frame: pl.LazyFrame, *columns: str) -> pl.LazyFrame:
         """Replace string columns `x` by `x_text_id`, adding their texts."""
         rows = _rows(frame)
-        for column in columns:
-            known = texts_frame(rows[column].unique().drop_nulls())
-            self.add(known)
-            ids = known.rename({"text_id": f"{column}_text_id", "text": column})
-            rows = rows.join(ids, on=column, how="left", maintain_order="left").drop(column)
+        ids = [f"{column}_text_id" for column in columns]
+        if rows.is_empty():
+            return (
+                rows.with_columns(pl.lit(None, pl.Int64).alias(name) for name in ids)
+                .drop(columns)
+                .lazy()
+            )
+        known = texts_frame(
+            text for column in columns for text in rows[column].unique() if text is not None
+        )
+        self.add(known)
+        for column, name in zip(columns, ids, strict=True):
+            named = known.select(pl.col("text").alias(column), pl.col("text_id").alias(name))
+            rows = rows.join(named, on=column, how="left", maintain_order="left").drop(column)
         return rows.lazy()
 
     def worded(self, frame: pl.LazyFrame, text_id: str, name: str) -> pl.LazyFrame:
         """Add the text behind `text_id` as column `name`."""
         rows = _rows(frame)
-        texts = self._texts.rename({"text_id": text_id, "text": name})
+        if rows.is_empty():
+            return rows.with_columns(pl.lit(None, pl.String).alias(name)).lazy()
+        texts = self._texts.select(pl.col("text_id").alias(text_id), pl.col("text").alias(name))
         return rows.join(texts, on=text_id, how="left", maintain_order="left").lazy()
 
     def compared(self, frame: pl.LazyFrame, left: str, right: str, name: str) -> pl.LazyFrame:
         """Add the cosine of the texts behind two id columns, rounded; null where an id is null."""
         rows = _rows(frame)
+        if rows.is_empty():
+            return rows.with_columns(pl.lit(None, pl.Float64).alias(name)).lazy()
         pairs = rows.select(left, right).drop_nulls().unique()
         pairs = pairs.with_columns(self._cosines(pairs[left], pairs[right]).alias(name))
         return rows.join(pairs, on=[left, right], how="left", maintain_order="left").lazy()
@@ -84,8 +97,9 @@ class Library:
         self, frame: pl.LazyFrame, group: Sequence[str], text_id: str, name: str
     ) -> pl.LazyFrame:
         """Add the cosine of each row's text with the mean vector of its group, rounded."""
-
         rows = _rows(frame)
+        if rows.is_empty():
+            return rows.with_columns(pl.lit(None, pl.Float64).alias(name)).lazy()
         # Groups of the same texts, in whatever lanes, have one mean: it is found once.
         groups = rows.group_by(group).agg(
             content=pl.col(text_id).sort().cast(pl.String).str.join(" "), members=pl.col(text_id)
@@ -104,6 +118,11 @@ class Library:
             .drop("content")
             .lazy()
         )
+
+    def foresee(self, text_ids: pl.LazyFrame) -> None:
+        """Classify texts that will be asked for, and their clauses, all at once: the cues of the
+        lexicon are compiled for every batch, however small."""
+        self.features(self.clauses(text_ids).select(text_id="clause_text_id"))
 
     def features(self, text_ids: pl.LazyFrame) -> pl.LazyFrame:
         """What `classify.classified` says of each text: one row per distinct `text_id`."""
