@@ -122,7 +122,8 @@ def _sources(
         .then(pl.lit("behaviours"))
         .when(pl.col("shape").is_in(["constraint", "correction"]) & requires)
         .then(pl.lit("constraints"))
-        .when(pl.col("states_fact"))
+        # What was wrong with an attempt is no fact about its environment.
+        .when(pl.col("states_fact") & (pl.col("shape") != "negative"))
         .then(pl.lit("facts"))
     )
     return (
@@ -173,8 +174,10 @@ def _versions(
         "created_step",
         known_text_id="text_id",
         known_ids="source_policy_ids",
+        known_confidence="confidence",
     )
-    confidence = pl.col("mean_confidence") * pl.when("loose").then("damping").otherwise(1.0)
+    damping = pl.when("loose").then("damping").otherwise(1.0)
+    confidence = (pl.col("mean_confidence") * damping).clip(0, 1)
     position = pl.int_range(pl.len(), dtype=pl.Int64).over("lane_id")
     return (
         models.join(starts.select("lane_id", "step"), on="lane_id", how="inner")
@@ -183,6 +186,7 @@ def _versions(
             pl.col("known_text_id").is_null()
             | (pl.col("known_text_id") != pl.col("text_id"))
             | (pl.col("known_ids") != pl.col("source_policy_ids"))
+            | (pl.col("known_confidence") != confidence)
         )
         .sort(_KEY)
         .with_columns(
@@ -194,7 +198,7 @@ def _versions(
             updated_step="step",
             tool=pl.col("tool").replace("", None),
             status=pl.lit("active", pl.Enum(LIFECYCLE_STATUSES)),
-            confidence=confidence.clip(0, 1),
+            confidence=confidence,
         )
         .select(WorldModels.column_names())
     )

@@ -35,7 +35,6 @@ _DECIDED = [
     "domain",
     "lesson_text_id",
     "updated_step",
-    "validations",
     "source_trace_ids",
 ]
 
@@ -60,8 +59,7 @@ def decided(policies: dy.LazyFrame[Policies], settings: pl.LazyFrame) -> pl.Lazy
     )
     required = pl.col("skills_anchor_required")
     return (
-        policies.filter(pl.col("status") != "archived")
-        .join(settings.select(_ENABLED), on="lane_id", how="inner")
+        policies.join(settings.select(_ENABLED), on="lane_id", how="inner")
         .filter("skills_enabled")
         .with_columns(anchors=anchors)
         .with_columns(
@@ -108,7 +106,7 @@ def supplements(
     ).join(members, on=_EXPERIENCE, how="anti")
     own = members.join(decided, on=_EXPERIENCE)
     # A skill without an eligible member is not rebuilt, whatever it was supplemented by.
-    placed = _placed(others, skills).join(members, on=_SKILL, how="semi")
+    placed = _placed(others, skills.join(members, on=_SKILL, how="semi"))
     rest = others.join(placed, on=_EXPERIENCE, how="anti")
     return pl.concat([placed, _nearest(rest, own, library, at_least=False)]).sort(_EXPERIENCE)
 
@@ -170,6 +168,7 @@ def built(
     decided: pl.LazyFrame,
     members: pl.LazyFrame,
     supplements: pl.LazyFrame,
+    confirmed: pl.LazyFrame,
     skills_before: dy.LazyFrame[Skills],
     skills: dy.LazyFrame[Skills],
     lines: pl.LazyFrame,
@@ -179,12 +178,14 @@ def built(
 ) -> dy.LazyFrame[Skills]:
     """The skill versions of this step: those tried, and those (re)built because a source is newer.
 
-    `skills`: as `used` left them; `lines`: current guidance lines; `starts`: `lane_id`, `step`. An
-    archived skill comes back as a candidate with fresh counts when a source is validated again.
+    `confirmed`: the experiences that this step validated; `skills`: as `used` left them; `lines`:
+    current guidance lines; `starts`: `lane_id`, `step`. An archived skill comes back as a candidate
+    with fresh counts when a source is validated again.
     """
-    taking_part = _sources(decided, members, supplements, starts)
+    taking_part = _sources(decided, members, supplements, confirmed, starts)
     told = _now(_told(taking_part, lines)).lazy()
-    # What the skill has no room for is no source of it: it may be recalled by itself.
+    # What the skill has no room for is no source of it: it may be recalled by itself. Where none of
+    # the members said anything that is kept, all of them are what the skill is.
     kept = told.select(*_SKILL, "text_id").join(
         lines.select("lane_id", "policy_id", "text_id"), on=["lane_id", "text_id"], how="inner"
     )
@@ -192,7 +193,9 @@ def built(
         kept.select(*_SKILL, "policy_id", kept=pl.lit(True)).unique(),
         on=[*_SKILL, "policy_id"],
         how="left",
-    ).filter(pl.col("member") | pl.col("kept"))
+    )
+    told_by_member = (pl.col("kept") & pl.col("member")).fill_null(False).any().over(_SKILL)
+    sources = sources.filter(pl.col("kept").fill_null(False) | (pl.col("member") & ~told_by_member))
     known = skills.select(*_SKILL, "source_policy_ids", before_step="built_step")
     changed = (
         sources.group_by(_SKILL)
@@ -203,7 +206,7 @@ def built(
             newest=pl.col("updated_step").max(),
             first=pl.col("policy_id").filter("member").min(),
             step=pl.col("step").first(),
-            validated=(pl.col("validated_now") & pl.col("anchors")).any(),
+            validated=pl.col("validated_now").any(),
             anchor_required=pl.col("skills_anchor_required").first(),
             domain=pl.col("domain").first(),
         )
@@ -337,6 +340,7 @@ def _sources(
     decided: pl.LazyFrame,
     members: pl.LazyFrame,
     supplements: pl.LazyFrame,
+    confirmed: pl.LazyFrame,
     starts: pl.LazyFrame,
 ) -> pl.LazyFrame:
     """Every source of every skill, with what the skill takes over from it."""
@@ -346,12 +350,14 @@ def _sources(
             supplements.with_columns(member=pl.lit(False)),
         ]
     )
+    now = confirmed.select(*_EXPERIENCE, validated_now=pl.lit(True)).unique()
     return (
         placed.join(decided, on=_EXPERIENCE, how="inner")
         .join(starts.select("lane_id", "step"), on="lane_id", how="inner")
+        .join(now, on=_EXPERIENCE, how="left")
         .with_columns(
             anchors=pl.col("anchors") & pl.col("member"),
-            validated_now=(pl.col("validations") > 0) & (pl.col("updated_step") == pl.col("step")),
+            validated_now=pl.col("validated_now").fill_null(False),
         )
         .sort(*_SKILL, "policy_id")
     )
@@ -373,6 +379,8 @@ def _told(sources: pl.LazyFrame, lines: pl.LazyFrame) -> pl.LazyFrame:
             .otherwise(pl.col("kind").cast(pl.String).replace_strict(kinds))
             .cast(pl.Enum(["do", "avoid", "check"]))
         )
+        # Of a line that several say, advice stays advice.
+        .filter(pl.col("part") == pl.col("part").min().over(*_SKILL, "text_id"))
         .sort(*_SKILL, "part", "step", "policy_id", "line")
         .unique([*_SKILL, "text_id"], keep="last", maintain_order=True)
         .with_columns(newest=pl.int_range(pl.len(), 0, -1).over(*_SKILL, "part"))
@@ -407,6 +415,7 @@ def _written(
     # Cut between words, where it is too long.
     whole_words = rf"(?s)^(.{{1,{wording.skill_name_characters}}})(?:\s.*)?$"
     lesson = pl.col("lesson").str.split(THEN).list.first().str.replace(whole_words, "$1")
+    lesson = lesson.str.head(wording.skill_name_characters)
     name = pl.coalesce(
         filled(pl.lit(wording.skill_name), domain=pl.col("domain"), lesson=lesson), lesson
     )

@@ -220,7 +220,18 @@ def take_step(
         current_lines(_of(pl.concat([guidance_before, guidance]), told, "policy_id"), rules)
     ).lazy()
     skills = _now(
-        built(judged, placed, helping, skills_before, tried, lines_now, asks, library, wording)
+        built(
+            judged,
+            placed,
+            helping,
+            confirmed,
+            skills_before,
+            tried,
+            lines_now,
+            asks,
+            library,
+            wording,
+        )
     ).lazy()
     decisions = _now(eligibility(judged, placed, skills, known.eligibility.lazy(), asks))
 
