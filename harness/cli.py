@@ -50,6 +50,8 @@ _KEYS = {
     "checks.strict": "stop where a step does not keep its promises",
     "acceptance.recall_rate": "share from which the recall criteria pass",
     "format": "text, json",
+    "quick": "a tenth of everything, in under a minute",
+    "bench": "sizes: bench.lanes, bench.folders, bench.texts, bench.experiences",
 }
 _SOURCES = ("family", "trials", "families", "arms")
 
@@ -272,6 +274,26 @@ def _comprehension(config: DictConfig) -> int:
     return 0
 
 
+def _bench(config: DictConfig) -> int:
+    from harness.bench import as_frames, bench
+    from harness.runs import write_json
+    from reports.rendering import aligned
+
+    data = bench(config)
+    folder = Path(config.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "bench.json", data)
+    if config.format == "json":
+        print(json.dumps(data, indent=2))
+    else:
+        figures, stages = as_frames(data)
+        told = ", ".join(f"{name} {value}" for name, value in data["versions"].items())
+        print(f"{data['machine']['cores']} cores, {data['machine']['system']}; {told}\n")
+        print(f"{aligned(figures)}\n\nStages of the run of many lanes\n{aligned(stages)}")
+    print(f"written: {folder / 'bench.json'}", file=sys.stderr)
+    return 0
+
+
 def _calibrate(config: DictConfig) -> int:
     from harness.calibration import main_report
     from harness.embedders import embedder_from
@@ -369,6 +391,12 @@ COMMANDS = {
         f"{_PROGRAM} comprehension family=sec13f",
         ("family", "agent", "embedder", "format"),
         _comprehension,
+    ),
+    "bench": Command(
+        "speed and size on this machine, beside the goals; a few minutes",
+        f"{_PROGRAM} bench quick=true output=runs/bench",
+        ("quick", "bench", "output", "format"),
+        _bench,
     ),
     "calibrate": Command(
         "similarity thresholds of an embedder, from labelled pairs of lessons",

@@ -61,10 +61,12 @@ _WITHOUT_EFFECT = frozenset(
         "acceptance",
         "checks",
         "launcher",
+        "quick",
+        "bench",
     }
 )
 #: Folders of conf/ of which no option is chosen by its name alone.
-_NO_GROUPS = frozenset({"lexicon", "hydra", "bench"})
+_NO_GROUPS = frozenset({"lexicon", "hydra"})
 #: Whole numbers are stored in 32 bits.
 _LARGEST = 2**31 - 1
 
@@ -180,11 +182,10 @@ def stored_yaml(config: DictConfig) -> str:
     return OmegaConf.to_yaml(config, resolve=True)
 
 
-def difference(stored: str, current: str) -> list[str]:
-    """The keys in which two stored configurations differ, with both values; what has no effect on
-    results is left out.
+def stored_values(stored: str) -> dict[str, Any]:
+    """Dotted key to value of what a `config.yaml` holds.
 
-    Raises StoreError where the stored one is not a configuration.
+    Raises StoreError where it is not a configuration.
     """
     try:
         there = yaml.safe_load(stored)
@@ -192,7 +193,16 @@ def difference(stored: str, current: str) -> list[str]:
         raise StoreError(f"config.yaml of the run folder: not YAML ({error})") from error
     if not isinstance(there, Mapping):
         raise StoreError(f"config.yaml of the run folder: found {there!r}, expected keys")
-    one, other = _leaves(there), _leaves(yaml.safe_load(current))
+    return _leaves(there)
+
+
+def difference(stored: str, current: str) -> list[str]:
+    """The keys in which two stored configurations differ, with both values; what has no effect on
+    results is left out.
+
+    Raises StoreError where the stored one is not a configuration.
+    """
+    one, other = stored_values(stored), stored_values(current)
     return [
         f"{key}: {one.get(key, 'absent')!r} there, {other.get(key, 'absent')!r} here"
         for key in sorted({*one, *other})
