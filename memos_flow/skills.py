@@ -106,7 +106,8 @@ def supplements(
     ).join(members, on=_EXPERIENCE, how="anti")
     own = members.join(decided, on=_EXPERIENCE)
     # A skill without an eligible member is not rebuilt, whatever it was supplemented by.
-    placed = _placed(others, skills.join(members, on=_SKILL, how="semi"))
+    kept = Skills.cast(skills.join(members, on=_SKILL, how="semi"))
+    placed = _placed(others, kept)
     rest = others.join(placed, on=_EXPERIENCE, how="anti")
     return pl.concat([placed, _nearest(rest, own, library, at_least=False)]).sort(_EXPERIENCE)
 
