@@ -20,11 +20,28 @@ class _Digest(Protocol):
 
 
 def table_hashes(tables: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, int | str]]:
-    """`{table: {"rows", "hash"}}` of tables as a store reads them: committed rows, content once."""
+    """`{table: {"rows", "hash"}}` of tables as a store reads them: committed rows, content once.
+
+    The hash leaves out the lanes in which an approximate index chose what was compared.
+    """
+    packets = tables.get("packets")
+    if packets is None or not packets["approximate"].any():
+        exempt = pl.DataFrame(schema={"lane_id": pl.Int64})
+    else:
+        exempt = packets.filter("approximate").select("lane_id").unique()
     return {
-        name: {"rows": frame.height, "hash": canonical_hash(frame, TABLES[name].primary_key())}
+        name: {
+            "rows": frame.height,
+            "hash": canonical_hash(_without(frame, exempt), TABLES[name].primary_key()),
+        }
         for name, frame in tables.items()
     }
+
+
+def _without(frame: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
+    if lanes.is_empty() or "lane_id" not in frame.columns:
+        return frame
+    return frame.join(lanes, on="lane_id", how="anti")
 
 
 def canonical_hash(frame: pl.DataFrame, key: Sequence[str]) -> str:

@@ -3,11 +3,13 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 
 from harness.controls import control_lines
 from harness.errors import ConfigurationError, InputError, StoreError
+from harness.neighbours import Neighbours
 from harness.plan import itinerary_of, lanes_of
 from harness.progress import progress
 from harness.recording import Recording
@@ -34,6 +36,8 @@ class Plan:
     order: str
     strict: bool
     shards: int = 1
+    #: Where indexes of very large lanes are written.
+    indexes: Path = Path("indexes")
 
     def lanes(self) -> pl.DataFrame:
         """Schema Lanes. Raises ConfigurationError for a control that these trials cannot have."""
@@ -96,11 +100,20 @@ def run(plan: Plan, mind: Mind, store: Store, shard: int = 0) -> float:
     trialist = plan.source.trialist(lanes, itinerary, mind)
     if not memory.trials.is_empty():
         trialist.restore(memory.trials, store.read("shown_faults", store.commits(shard)))
+    shortlist = Neighbours(library, plan.indexes / str(shard))
     steps = sorted(set(itinerary["step"]) - set(done))
     for step in progress(steps, total=len(steps), description="steps"):
         starts = itinerary.filter(pl.col("step") == step)
         tables = take_step(
-            memory, starts, itinerary, settings, controls, library, mind.wording, trialist
+            memory,
+            starts,
+            itinerary,
+            settings,
+            controls,
+            library,
+            mind.wording,
+            shortlist,
+            trialist,
         )
         if plan.strict:
             _check_strictly(tables, library)

@@ -1,10 +1,14 @@
-"""A run and its folder: `tables/`, `config.yaml`, `summary.json`, `acceptance.json`."""
+"""A run and its folder: `tables/`, `config.yaml`, `summary.json`, `acceptance.json`.
+
+The tables may be in an object store instead; `config.yaml` says where.
+"""
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 from omegaconf import DictConfig
@@ -12,7 +16,13 @@ from omegaconf import DictConfig
 from harness.ablation import ablated
 from harness.canonical import table_hashes
 from harness.comprehension import comprehension
-from harness.configuration import container, difference, stored_yaml, variants_frame
+from harness.configuration import (
+    container,
+    difference,
+    stored_values,
+    stored_yaml,
+    variants_frame,
+)
 from harness.embedders import embedder_from
 from harness.errors import ConfigurationError, StoreError
 from harness.families import family_folders
@@ -33,11 +43,14 @@ from reports.acceptance import acceptance
 from reports.comparison import compared
 from reports.summary import summary
 
+_CONFIGURATION: Final = "config.yaml"
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "scope": ("family", "shared"),
     "order": ("sequential", "interleaved"),
     "format": ("text", "json"),
 }
+#: A place and nothing else: `config.yaml` must not hold credentials.
+_OBJECT_STORE: Final = re.compile(r"(s3|gs|az)://[^/?#@]+(/[^?#@]*)?")
 
 
 def ablate(config: DictConfig) -> dict[str, Any]:
@@ -65,7 +78,7 @@ def execute(config: DictConfig) -> dict[str, pl.DataFrame]:
     if plan.shards == 1:
         mind = mind_of(config)
         _claim(folder, current)
-        run(plan, mind, Store.open(str(folder / "tables")))
+        run(plan, mind, _store_of(folder))
     else:
         of_shard(plan.lanes(), 0, plan.shards)
         _claim(folder, current)
@@ -89,19 +102,21 @@ def plan_of(config: DictConfig) -> Plan:
         order=config.order,
         strict=config.checks.strict,
         shards=config.shards,
+        indexes=Path(config.output) / "indexes",
     )
 
 
 def _run_shards(plan: Plan, config: DictConfig) -> None:
     """All shards that have steps to do, as jobs; raises StoreError naming those that still have."""
     folder = Path(config.output).resolve()
-    store = Store.open(str(folder / "tables"))
-    content = container(config)
+    store = _store_of(folder)
+    store.create()
+    uri, content = store.uri, container(config)
 
     def job(shard: int) -> None:
         # Elsewhere, perhaps: everything a job needs comes with it.
         own = DictConfig(content)
-        run(plan_of(own), mind_of(own), Store.open(str(folder / "tables")), shard)
+        run(plan_of(own), mind_of(own), Store.open(uri), shard)
 
     launch(job, list(plan.unfinished(store)), list(config.launcher), folder / "shards")
     left = plan.unfinished(store)
@@ -176,6 +191,13 @@ def check_choices(config: DictConfig) -> None:
         raise ConfigurationError(
             f"checks.strict: found {config.checks.strict!r}, expected true or false"
         )
+    uri = config.store.uri
+    if uri is not None and not _OBJECT_STORE.fullmatch(uri):
+        # Not shown: it may hold a password.
+        raise ConfigurationError(
+            "store.uri: expected null or s3://bucket/prefix, without user name, password or query; "
+            "credentials come from the environment"
+        )
 
 
 def mind_of(config: DictConfig) -> Mind:
@@ -193,9 +215,11 @@ def mind_of(config: DictConfig) -> Mind:
 
 def read_tables(folder: Path) -> dict[str, pl.DataFrame]:
     """Every table of a run folder; raises StoreError where there is none."""
-    if not (folder / "tables").is_dir():
+    if not (folder / _CONFIGURATION).is_file():
         raise StoreError(f"{folder}: no run here; expected a folder written by memos-flow run")
-    store = Store.open(str(folder / "tables"))
+    store = _store_of(folder)
+    if store.is_new():
+        raise StoreError(f"{folder}: no tables at {store.uri}; the same run command makes them")
     commits = store.commits()
     return {name: store.read(name, commits) for name in TABLES}
 
@@ -207,7 +231,7 @@ def write_json(path: Path, content: Any) -> None:
 
 def _claim(folder: Path, current: str) -> None:
     """The folder belongs to this configuration from now on."""
-    stored = folder / "config.yaml"
+    stored = folder / _CONFIGURATION
     if stored.is_file():
         differing = difference(stored.read_text(encoding="utf-8"), current)
         if differing:
@@ -218,8 +242,24 @@ def _claim(folder: Path, current: str) -> None:
         return
     if folder.exists() and any(folder.iterdir()):
         raise StoreError(f"{folder}: not empty and not a run folder; choose output=DIR")
+    uri = _tables_uri(folder, current)
+    if not Store(uri).is_new():
+        raise StoreError(
+            f"{uri}: holds the tables of another run, and {folder} is new. Choose another place "
+            "with store.uri=s3://bucket/prefix, or name that run's own folder with output=DIR"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     _write_whole(stored, current)
+
+
+def _store_of(folder: Path) -> Store:
+    """The tables of a run folder, wherever its configuration says they are."""
+    stored = (folder / _CONFIGURATION).read_text(encoding="utf-8")
+    return Store.open(_tables_uri(folder, stored))
+
+
+def _tables_uri(folder: Path, configuration: str) -> str:
+    return str(stored_values(configuration).get("store.uri") or folder / "tables")
 
 
 def _write_whole(path: Path, text: str) -> None:

@@ -5,6 +5,7 @@ Nothing is atomic across Lance tables, so a step becomes visible by one row: eve
 """
 
 import fcntl
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -58,8 +59,9 @@ _Result = TypeVar("_Result")
 class Store:
     """The tables of a run under one URI, a local folder or an object store (`s3://...`).
 
-    Several processes may append to one store at the same time, each with a shard of its own; a
-    reader may read meanwhile. Credentials of an object store come from the environment.
+    Several processes may append to one store at the same time, each with a shard of its own, once
+    one process has called `create`; a reader may read meanwhile. Credentials of an object store
+    come from the environment.
     """
 
     def __init__(self, uri: str) -> None:
@@ -70,13 +72,27 @@ class Store:
 
     @classmethod
     def open(cls, uri: str) -> "Store":
-        """The store at `uri`; its folder and tables appear with the first commit.
+        """The store at `uri`; its folder and tables appear with `create` or the first commit.
 
         Raises `StoreError` if the store was written with another schema version.
         """
         store = cls(uri)
         store._check_schema_version()
         return store
+
+    def is_new(self) -> bool:
+        """Whether nothing was ever written here, not even by a killed attempt."""
+        if self._folder is not None and not self._folder.exists():
+            return True
+        return not self._connection.list_tables().tables
+
+    def create(self) -> None:
+        """Creates the tables that are not there, so that several processes may append to them.
+
+        LanceDB looks for a table, then creates it. A process that creates it in between loses
+        what it has appended: the other one replaces the table.
+        """
+        self._each(_STORED, self._table_to_append)
 
     def commit(
         self, tables: Mapping[str, pl.DataFrame], *, shard: int, step: int, lanes: int
@@ -137,7 +153,10 @@ class Store:
         stored = _from_arrow(table.search().where(between).to_arrow())
         rows = stored.filter(pl.col(_COMMIT_ID).is_in(committed.implode()))
         frame = rows.select(schema.column_names()).cast(_dtypes(schema))
-        return frame.unique(schema.primary_key(), keep="any") if name in _REPEATED else frame
+        if name not in _REPEATED:
+            return frame
+        # In the order written: reports show settings in the order in which they were named.
+        return frame.unique(schema.primary_key(), keep="first", maintain_order=True)
 
     def sweep(self, shard: int) -> int:
         """Removes what killed attempts of the shard have left; returns the number of rows.
@@ -165,7 +184,15 @@ class Store:
 
     @cached_property
     def _connection(self) -> lancedb.DBConnection:
-        return lancedb.connect(self.uri)
+        try:
+            return lancedb.connect(self.uri)
+        except (RuntimeError, ValueError) as error:
+            code = re.search(r"<Code>(\w+)</Code>", str(error))
+            raise StoreError(
+                f"{self.uri}: cannot be opened ({code[1] if code else 'no answer'}). Credentials "
+                "and endpoint come from the environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, "
+                "AWS_REGION, AWS_ENDPOINT_URL, and AWS_ALLOW_HTTP=true for an endpoint without TLS"
+            ) from error
 
     def _check_schema_version(self) -> None:
         versions = set(self.commits()["schema_version"].to_list()) - {SCHEMA_VERSION}
@@ -222,11 +249,15 @@ class Store:
                     f"{expected.get(column, 'no such column')}. Run again into a new folder."
                 )
 
-    def _append(self, name: str, rows: pa.Table) -> None:
+    def _table_to_append(self, name: str) -> Table:
         table = self._table(name)
         if table is None:
-            table = self._connection.create_table(name, schema=rows.schema, exist_ok=True)
+            table = self._connection.create_table(name, schema=_stored_schema(name), exist_ok=True)
             self._handles[name] = table
+        return table
+
+    def _append(self, name: str, rows: pa.Table) -> None:
+        table = self._table_to_append(name)
         _retrying(lambda: table.add(rows))
 
     def _delete_others(self, name: str, shard: int, committed: pl.Series) -> int:

@@ -29,7 +29,7 @@ def controlled(
     rules = settings.select("lane_id", "recall_packet", "packet_source_lane_id")
     given = _given(own, lines, starts, rules, settings)
     filled = packets(given, starts, library)
-    source = own.select("step", "text_id", "characters", "items", packet_source_lane_id="lane_id")
+    source = own.rename({"lane_id": "packet_source_lane_id"})
     kept = own.join(rules, on="lane_id", how="left")
     taken = [
         kept.filter(~pl.col("recall_packet").is_in(["shuffled", *_GIVEN])).select(
@@ -39,7 +39,9 @@ def controlled(
         kept.filter(pl.col("recall_packet") == "shuffled")
         .select("lane_id", "step", "packet_source_lane_id")
         .join(source, on=["packet_source_lane_id", "step"], how="left")
-        .with_columns(pl.col("characters", "items").fill_null(0))
+        .with_columns(
+            pl.col("characters", "items").fill_null(0), pl.col("approximate").fill_null(False)
+        )
         .select(Packets.column_names()),
     ]
     return Packets.cast(

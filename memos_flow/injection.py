@@ -203,8 +203,19 @@ def packets(lines: pl.LazyFrame, starts: pl.LazyFrame, library: Library) -> dy.L
             text_id="packet_text_id",
             characters=pl.col("characters").fill_null(0),
             items=pl.col("items").fill_null(0),
+            approximate=pl.lit(False),
         )
         .sort("lane_id", "step")
+    )
+
+
+def marked(packets: dy.LazyFrame[Packets], approximate: pl.LazyFrame) -> dy.LazyFrame[Packets]:
+    """The packets, those of the lanes `approximate` (`lane_id`) marked."""
+    lanes = approximate.select("lane_id", found=pl.lit(True))
+    return Packets.cast(
+        packets.join(lanes, on="lane_id", how="left", maintain_order="left").with_columns(
+            approximate=pl.col("found").fill_null(False)
+        )
     )
 
 

@@ -124,6 +124,13 @@ class Library:
         lexicon are compiled for every batch, however small."""
         self.features(self.clauses(text_ids).select(text_id="clause_text_id"))
 
+    def vectors(self, text_ids: pl.Series) -> np.ndarray:
+        """The unit vector of each text, a row each."""
+        self._embed_missing(text_ids)
+        assert self._vectors is not None
+        rows: np.ndarray = self._vectors[self._row_numbers(text_ids)]
+        return rows
+
     def features(self, text_ids: pl.LazyFrame) -> pl.LazyFrame:
         """What `classify.classified` says of each text: one row per distinct `text_id`."""
         self._understand(text_ids)
@@ -166,9 +173,8 @@ class Library:
         """Take over the content tables of an earlier run: nothing of them is drained again."""
         self.add(texts)
         if not embeddings.is_empty():
-            self._append(
-                embeddings["text_id"], np.array(embeddings["vector"].to_list(), dtype=np.float32)
-            )
+            components = embeddings["vector"].explode().to_numpy().astype(np.float32, copy=False)
+            self._append(embeddings["text_id"], components.reshape(embeddings.height, -1))
         self._stored_texts = self._texts.height
         self._stored_vectors = self._rows.height
 

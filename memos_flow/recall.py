@@ -51,13 +51,15 @@ _RULES = [
 
 @dataclass(frozen=True)
 class Known:
-    """What a lane's memory can offer: the current version of every row."""
+    """What a lane's memory can offer: the current version of every row. `policies`: those worth
+    comparing; `every_policy`: all, where those are fewer."""
 
     policies: dy.LazyFrame[Policies]
     skills: dy.LazyFrame[Skills]
     traces: dy.LazyFrame[Traces]
     trajectories: dy.LazyFrame[Trajectories]
     world_models: dy.LazyFrame[WorldModels]
+    every_policy: dy.LazyFrame[Policies] | None = None
 
 
 def recalled(
@@ -74,7 +76,11 @@ def recalled(
     )
     candidates = pl.concat(
         [
-            _skills(known.skills, known.policies, asked),
+            _skills(
+                known.skills,
+                known.policies if known.every_policy is None else known.every_policy,
+                asked,
+            ),
             _experiences(known.policies, asked),
             _traces(known.traces, known.trajectories, asked),
             _world_models(known.world_models, asked),
@@ -122,9 +128,9 @@ def _skills(
 ) -> pl.LazyFrame:
     """A skill's context is that of its first member, whose id it has."""
     eta = (pl.col("passed") + 1) / (pl.col("tried") + 2)
-    contexts = policies.select("lane_id", "context_text_id", skill_id="policy_id")
+    of_first = policies.select("lane_id", "context_text_id", skill_id="policy_id")
     known = skills.filter(pl.col("status") != "archived").join(
-        contexts, on=["lane_id", "skill_id"], how="left"
+        of_first, on=["lane_id", "skill_id"], how="left"
     )
     return _shaped(
         asked.join(known, on="lane_id", how="inner"),

@@ -19,7 +19,7 @@ from memos_flow.induction import (
     pooled,
     regained,
 )
-from memos_flow.injection import injected, lines, packets, within_budget
+from memos_flow.injection import injected, lines, marked, packets, within_budget
 from memos_flow.lessons import lessons
 from memos_flow.library import Library
 from memos_flow.memory import Memory
@@ -39,6 +39,7 @@ from memos_flow.schemas import (
     Trajectories,
     Trials,
 )
+from memos_flow.shortlist import Shortlist
 from memos_flow.skills import built, decided, eligibility, members, supplements, used
 from memos_flow.validation import validated, validations
 from memos_flow.verdict import failures, verdicts
@@ -75,6 +76,7 @@ def take_step(
     controls: pl.DataFrame,
     library: Library,
     wording: Wording,
+    shortlist: Shortlist,
     run_trials: RunTrials,
 ) -> dict[str, pl.DataFrame]:
     """All rows that the step adds, by table.
@@ -82,19 +84,24 @@ def take_step(
     `itinerary`: every task of every lane: `lane_id`, `step`, `family`, `task`, `query_text_id`,
     `file_names`, `domain`, `tool`; `starts`: its rows of this step. `settings`: a row per lane, its
     variant's columns, `observational` and `packet_source_lane_id`. `controls`: the lines of
-    `controls.controlled`. No lane reads another's rows, but for a control's declared source.
+    `controls.controlled`. `shortlist`: of very large lanes, what is near. No lane reads another's
+    rows, but for a control's declared source.
     """
     rules, asks = settings.lazy(), starts.lazy()
     policies_before, guidance_before = known.policies.lazy(), known.guidance.lazy()
 
     # Recall
     skills_before = known.skills.lazy()
+    queries = asks.join(rules, on="lane_id").select(
+        "lane_id", text_id="query_text_id", weight="recall_context_weight"
+    )
     offer = Known(
-        policies_before,
+        Policies.cast(shortlist.for_recall(policies_before, queries)),
         skills_before,
         known.traces.lazy(),
         known.trajectories.lazy(),
         known.world_models.lazy(),
+        every_policy=policies_before,
     )
     candidates = _now(recalled(offer, asks, rules, library))
     picked = candidates.lazy().filter(
@@ -105,7 +112,8 @@ def take_step(
         within_budget(lines(candidates.lazy(), remembered, skills_before, library, wording), rules)
     )
     own = _now(packets(offered.lazy(), asks, library)).lazy()
-    packet = _now(controlled(own, controls.lazy(), asks, rules, library))
+    chosen = controlled(own, controls.lazy(), asks, rules, library)
+    packet = _now(marked(chosen, shortlist.approximate()))
     packet_items = _now(without_own(injected(candidates.lazy(), offered.lazy()), rules))
 
     # Trial
@@ -165,7 +173,8 @@ def take_step(
     revised = pl.concat([repaired, late.join(repaired, on=_EXPERIENCE, how="anti")])
 
     # Merge
-    effects = assigned(drafted, standing, confirmed, rules, library).lazy()
+    alike = shortlist.for_matching(standing, drafted)
+    effects = assigned(drafted, alike, confirmed, rules, library).lazy()
     changed = _now(merged(drafted, effects, standing, revised, rules)).lazy()
     guidance = _now(new_lines(drafted, effects, guidance_before, rules, library)).lazy()
     merged_now = pl.concat(

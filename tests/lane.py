@@ -11,6 +11,7 @@ from memos_flow.library import Library
 from memos_flow.memory import Memory
 from memos_flow.schemas import Checks, Executions, Policies, Trajectories, Trials
 from memos_flow.schemas.vocabulary import PACKET_SECTIONS
+from memos_flow.shortlist import Everything, Shortlist
 from memos_flow.step import World, take_step
 from memos_flow.texts import content_id, texts_frame
 from memos_flow.wording import Wording
@@ -37,6 +38,7 @@ class Lane:
         self.library = Library(embed, _LEXICON)
         self.wording, self.rules, self.lanes = wording, settings, lanes
         self.memory = Memory.empty()
+        self.shortlist: Shortlist = Everything()
         self.step = 0
         self.domain = domain
         self.library.add(texts_frame([_QUERY]))
@@ -58,6 +60,7 @@ class Lane:
             _NO_CONTROLS,
             self.library,
             self.wording,
+            self.shortlist,
             lambda starts, packets: self._world(passed, remarks, checks, actions),
         )
         self.memory = self.memory.after(tables)

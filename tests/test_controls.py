@@ -70,7 +70,7 @@ def _lines(library: Library, packet: pl.DataFrame) -> list[str]:
 def test_a_memory_lane_keeps_its_own_packet(library: Library, settings: Settings) -> None:
     own = [{"lane_id": 1, "text_id": 11, "characters": 400}]
     packet = _controlled(library, _lane(settings, 1, "memory"), own, UNRELATED)
-    assert packet.rows() == [(1, 1, 11, 400, 1)]
+    assert packet.rows() == [(1, 1, 11, 400, 1, False)]
 
 
 # Shuffled.
@@ -86,7 +86,7 @@ def test_a_shuffled_lane_gets_the_packet_of_its_source(
 ) -> None:
     rules = pl.concat([_lane(settings, 1, "memory"), _lane(settings, 2, "shuffled", source=1)])
     packet = _controlled(library, rules, TWO)
-    assert packet.rows() == [(1, 1, 11, 400, 3), (2, 1, 11, 400, 3)]
+    assert packet.rows() == [(1, 1, 11, 400, 3, False), (2, 1, 11, 400, 3, False)]
 
 
 def test_two_shuffled_lanes_change_places(library: Library, settings: Settings) -> None:
@@ -100,7 +100,7 @@ def test_a_source_without_a_task_in_this_step_gives_an_empty_packet(
     library: Library, settings: Settings
 ) -> None:
     rules = _lane(settings, 2, "shuffled", source=1)
-    assert _controlled(library, rules, TWO[1:]).rows() == [(2, 1, None, 0, 0)]
+    assert _controlled(library, rules, TWO[1:]).rows() == [(2, 1, None, 0, 0, False)]
 
 
 # Irrelevant.
@@ -136,7 +136,7 @@ def test_an_irrelevant_packet_holds_nothing_of_the_lanes_own(
 def test_an_empty_own_packet_stays_empty(library: Library, settings: Settings) -> None:
     own = [{"lane_id": 1, "items": 0}]
     packet = _controlled(library, _lane(settings, 1, "irrelevant"), own, UNRELATED)
-    assert packet.rows() == [(1, 1, None, 0, 0)]
+    assert packet.rows() == [(1, 1, None, 0, 0, False)]
 
 
 def test_irrelevant_lines_begin_elsewhere_in_each_step(
@@ -213,7 +213,7 @@ def test_a_task_without_oracle_lines_has_an_empty_packet(
     own = [{"lane_id": 1, "text_id": 11, "characters": 400}]
     lines = [LINE | {"text": "sort the rows"}]
     packet = _controlled(library, _lane(settings, 1, "oracle"), own, lines, task="other")
-    assert packet.rows() == [(1, 1, None, 0, 0)]
+    assert packet.rows() == [(1, 1, None, 0, 0, False)]
 
 
 def test_lanes_of_every_kind_stand_side_by_side(library: Library, settings: Settings) -> None:

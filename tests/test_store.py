@@ -13,7 +13,7 @@ import pytest
 from harness.canonical import canonical_hash, table_hashes
 from harness.errors import StoreError
 from harness.store import Store
-from memos_flow.schemas import TABLES, Policies, Texts, Trials
+from memos_flow.schemas import SCHEMA_VERSION, TABLES, Policies, Texts, Trials
 from tests.frames import frame
 
 
@@ -110,8 +110,8 @@ def test_another_schema_version_is_refused_by_name(
 ) -> None:
     uri = str(tmp_path / "tables")
     Store.open(uri).commit({"trials": _trials(0)}, shard=0, step=0, lanes=3)
-    monkeypatch.setattr("harness.store.SCHEMA_VERSION", 2)
-    with pytest.raises(StoreError, match="schema version 1 is older"):
+    monkeypatch.setattr("harness.store.SCHEMA_VERSION", SCHEMA_VERSION + 1)
+    with pytest.raises(StoreError, match=f"schema version {SCHEMA_VERSION} is older"):
         Store.open(uri)
 
 

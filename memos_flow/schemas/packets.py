@@ -13,6 +13,8 @@ class Packets(dy.Schema):
     text_id = dy.Int64(nullable=True)
     characters = dy.Int32(min=0)
     items = dy.Int32(min=0)
+    #: The lane is so large that an approximate index chose what was compared: two runs may differ.
+    approximate = dy.Bool()
 
     @dy.rule()
     def an_empty_packet_has_no_text(cls) -> pl.Expr:
