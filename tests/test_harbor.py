@@ -1,14 +1,15 @@
 """Section 10: Harbor folders of many versions, each oddity once."""
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from harness.errors import InputError
-from harness.harbor import check_key, load_harbor
+from harness.harbor import load_harbor
+from harness.harbor_trial import check_key
 from harness.recording import Recording
 
 
@@ -190,8 +191,7 @@ def test_a_field_named_for_its_task_is_not_kept(tmp_path: Path) -> None:
         ">       assert path.exists()\n"
         "E       FileNotFoundError: No such file: '/root/stock-gap.xlsx'"
     )
-    tests = {"results": {"tests": [{"name": "test_it", "status": "failed", "trace": trace}]}}
-    files = {"verifier_slash_ctrf_dot_json": json.dumps(tests)}
+    files = _reported(status="failed", trace=trace)
     _trial(tmp_path, "job/stock-gap__1", _rewards(reward=0.0), **files)
     checks = load_harbor(tmp_path, None).checks
     assert checks.select("kind", "field").rows() == [("missing_output", None)]
@@ -227,10 +227,44 @@ def test_the_same_check_in_another_task_has_the_same_key() -> None:
     assert {check_key(name) for name in names} == {"test_row"}
 
 
-def test_the_import_does_not_depend_on_the_order_of_folders(tmp_path: Path) -> None:
-    for name in ("c", "a", "b"):
-        _trial(tmp_path, f"job/{name}__1", _rewards(reward=0.0))
-    first, second = load_harbor(tmp_path, None), load_harbor(tmp_path, None)
-    assert first.executions.equals(second.executions)
-    assert first.executions["execution_id"].is_sorted()
-    assert isinstance(first.texts, pl.DataFrame)
+def _reported(*, status: str, trace: str = "") -> dict[str, str]:
+    test = {"name": "test_it", "status": status, "trace": trace}
+    return {"verifier_slash_ctrf_dot_json": json.dumps({"results": {"tests": [test]}})}
+
+
+def _numbered(root: Path, number: int) -> None:
+    trace = f"E       AssertionError: column_{number}: expected {number}, got 0"
+    passed, failed = _reported(status="passed"), _reported(status="failed", trace=trace)
+    files = passed if number % 2 else failed
+    _trial(root, f"job/fam/t{number}__1", _rewards(reward=float(number % 2)), **files)
+
+
+def _same(first: Recording, second: Recording) -> bool:
+    tables = ("arms", "tasks", "executions", "checks", "trajectories", "texts")
+    same = [getattr(first, name).equals(getattr(second, name)) for name in tables]
+    return all(same) and first.findings == second.findings
+
+
+def test_the_import_depends_neither_on_order_nor_on_processes(tmp_path: Path) -> None:
+    for number in range(120):
+        _numbered(tmp_path / "first", number)
+    for number in reversed(range(120)):
+        _numbered(tmp_path / "second", number)
+    alone = load_harbor(tmp_path / "first", None)
+    assert alone.executions.height == 120
+    assert alone.checks["message"].n_unique() > 60
+    assert _same(alone, load_harbor(tmp_path / "second", None))
+    assert _same(alone, load_harbor(tmp_path / "first", None, alone_up_to=0))
+
+
+def test_logs_are_let_go_once_they_are_read(tmp_path: Path) -> None:
+    trials, log = 20, f"{'a line ' * 1_000}\n" * 150
+    for number in range(trials):
+        _trial(tmp_path, f"job/t{number}__1", verifier_slash_test_stdout_dot_txt=log)
+    tracemalloc.start()
+    try:
+        load_harbor(tmp_path, None)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < trials * len(log) / 4
