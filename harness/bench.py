@@ -16,37 +16,42 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+import numpy as np
 import polars as pl
 from omegaconf import DictConfig
 
 import memos_flow.step
-from harness.ablation import ablated
+from harness.bench_data import GROWN_STEP, drawn, plan_of, recorded, with_many
 from harness.configuration import compose_config, variants_frame
-from harness.loop import Plan, run
+from harness.loop import Plan, remembered, run, settings_of
+from harness.neighbours import Neighbours
 from harness.progress import progress
 from harness.recording import Recording
-from harness.replay import Replay
 from harness.resources import DATASETS
 from harness.runs import execute, mind_of
-from harness.sources import Source, load_source
 from harness.store import Store
-from memos_flow.schemas import Checks, Executions, Trajectories
+from memos_flow.recall import Known, recalled
+from memos_flow.schemas import Policies
 from memos_flow.texts import texts_frame
 
 _PACKAGES: Final = ("polars", "lancedb", "pyarrow", "numpy", "wordllama")
-_ARM: Final = "recorded"
-_FAULT: Final = ["family", "task", "fault"]
 #: `quick=true` measures this share of everything.
 _QUICK: Final = 10
+#: A lane that knows much knows this share of what one that knows very much does.
+_MUCH: Final = 100
+_QUERIES: Final = 40
 _SAMPLED_EVERY: Final = 0.005
 #: What ru_maxrss counts in, in mebibytes.
 _RSS_UNIT: Final = 1 / 2**20 if sys.platform == "darwin" else 1 / 2**10
+
+
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -89,9 +94,10 @@ def bench(config: DictConfig) -> dict[str, Any]:
     sizes = Sizes(**{str(name): int(size) // share for name, size in config.bench.items()})
     figures: list[Figure] = []
     stages: dict[str, float] = {}
+    with _folder() as folder:
+        recording = _alone(recorded, folder)
     for measure in progress(_MEASURES, total=len(_MEASURES), description="measures"):
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-            found, told = alone.submit(measure, sizes).result()
+        found, told = _alone(measure, recording, sizes)
         figures += found
         stages |= told
     return {
@@ -138,12 +144,11 @@ def as_frames(data: dict[str, Any]) -> tuple[pl.DataFrame, pl.DataFrame]:
 # Measures.
 
 
-def _lanes(sizes: Sizes) -> Found:
+def _lanes(recording: Recording, sizes: Sizes) -> Found:
     """Many settings over recorded outcomes, all stages, persisted; and half as many."""
     with _folder() as folder:
-        recording = _recorded(folder)
-        half, _, _ = _replayed(recording, _drawn(sizes.lanes // 2), str(folder / "half"))
-        variants = _drawn(sizes.lanes)
+        half, _, _ = _replayed(recording, drawn(sizes.lanes // 2), str(folder / "half"))
+        variants = drawn(sizes.lanes)
         seconds, stages, store = _replayed(recording, variants, str(folder / "whole"))
         trials = store.read("trials").height
     lanes = f"{variants.height:,} lanes x {trials // variants.height} steps"
@@ -154,20 +159,26 @@ def _lanes(sizes: Sizes) -> Found:
     ], stages
 
 
-def _one_lane(sizes: Sizes) -> Found:
+def _one_lane(recording: Recording, sizes: Sizes) -> Found:
     """The steps of one lane alone."""
     with _folder() as folder:
-        recording = _recorded(folder)
+        plan = plan_of(recording, variants_frame(compose_config([])), folder / "indexes")
         # Once before it counts: libraries load what they need at first use.
-        _timed_steps(recording, str(folder / "first"))
-        steps, commits = _timed_steps(recording, str(folder / "second"))
+        _timed(plan, str(folder / "first"))
+        steps, commits = _timed(plan, str(folder / "second"))
+        many = sizes.experiences // _MUCH
+        with_many(recording, str(folder / "many"), many)
+        loaded, _ = _timed(plan, str(folder / "many"))
+    alone = statistics.median(steps)
+    slower = statistics.median(loaded) / alone
     return [
-        Figure("one lane, one step: all stages", 1000 * statistics.median(steps), "ms", 30),
+        Figure("one lane, one step: all stages", 1000 * alone, "ms", 30),
         Figure("one lane, one step: commit", 1000 * statistics.median(commits), "ms", 35),
+        Figure(f"one lane, one step: with {many:,} experiences / with few", slower, "ratio", 2),
     ], {}
 
 
-def _folders(sizes: Sizes) -> Found:
+def _folders(_: Recording, sizes: Sizes) -> Found:
     """Recorded Harbor folders, from folder to report."""
     with _folder() as folder:
         trials = DATASETS / "demo" / "trials"
@@ -191,7 +202,7 @@ def _folders(sizes: Sizes) -> Found:
     ], {}
 
 
-def _gate(sizes: Sizes) -> Found:
+def _gate(_: Recording, sizes: Sizes) -> Found:
     """Short texts classified and split into lessons; and one long text, for its growth."""
     library = mind_of(compose_config([])).library
     said = [
@@ -219,10 +230,83 @@ def _gate(sizes: Sizes) -> Found:
     ], {}
 
 
-_MEASURES: Final[list[Callable[[Sizes], Found]]] = [_lanes, _one_lane, _folders, _gate]
+def _large_memory(recording: Recording, sizes: Sizes) -> Found:
+    """One lane that knows very much, read from a run folder: recall, then its other steps."""
+    with _folder() as folder:
+        plan = plan_of(recording, variants_frame(compose_config([])), folder / "indexes")
+        uri = str(folder / "large")
+        _alone(with_many, recording, uri, sizes.experiences)
+        figures = _alone(_recalls, recording, uri, sizes.experiences)
+        steps, _ = _timed(plan, uri)
+    known = f"{sizes.experiences:,} experiences"
+    return [
+        *figures,
+        Figure(f"one lane, one step with {known}", statistics.median(steps), "s"),
+        Figure(f"{known}, a run resumed from its folder: peak memory", _peak(), "MiB", 8192),
+    ], {}
+
+
+def _recalls(recording: Recording, uri: str, experiences: int) -> list[Figure]:
+    """Recall alone, and the share of the ten most similar that the index finds."""
+    library = mind_of(compose_config([])).library
+    library.add(recording.texts)
+    indexes = Path(uri) / "beside"
+    plan = plan_of(recording, variants_frame(compose_config([])), indexes)
+    memory = remembered(Store.open(uri), library, 0)
+    lanes = plan.lanes()
+    rules = settings_of(lanes, plan.variants, plan.source.recording.arms).lazy()
+    policies, lane = memory.policies.lazy(), lanes["lane_id"][0]
+    near = Neighbours(library, indexes, experiences // 2)
+    vectors = library.vectors(memory.policies["text_id"])
+    seconds, found = [], 0
+    for row in np.linspace(0, memory.policies.height - 1, _QUERIES, dtype=np.int64).tolist():
+        # What an experience says, asked for in other words: the experience and one far from it.
+        text_id, step = memory.policies["text_id"][row], GROWN_STEP + 1
+        starts = pl.LazyFrame(
+            {"lane_id": [lane], "step": [step], "query_text_id": [text_id]},
+            schema={"lane_id": pl.Int64, "step": pl.Int32, "query_text_id": pl.Int64},
+        )
+        asked = starts.rename({"query_text_id": "text_id"}).with_columns(weight=pl.lit(0.0))
+        began = time.perf_counter()
+        listed = Policies.cast(near.for_recall(policies, asked))
+        offer = Known(
+            listed,
+            memory.skills.lazy(),
+            memory.traces.lazy(),
+            memory.trajectories.lazy(),
+            memory.world_models.lazy(),
+            every_policy=memory.policies.lazy(),
+        )
+        recalled(offer, starts, rules, library).collect(engine="in-memory")
+        seconds.append(time.perf_counter() - began)
+        exact = np.argpartition(-(vectors @ vectors[row]), 10)[:10]
+        ids = memory.policies["policy_id"].gather(exact)
+        found += len(set(ids) & set(listed.collect()["policy_id"]))
+    known = f"{experiences:,} experiences"
+    return [
+        # The first one builds the index.
+        Figure(f"recall from {known}", 1000 * statistics.median(seconds[1:]), "ms", 15),
+        Figure("recall@10 of its index against exact", found / (10 * _QUERIES), "", 0.95, True),
+        Figure(f"recall from {known}: peak memory", _peak(), "MiB", 8192),
+    ]
+
+
+_MEASURES: Final[list[Callable[[Recording, Sizes], Found]]] = [
+    _lanes,
+    _one_lane,
+    _folders,
+    _gate,
+    _large_memory,
+]
 
 
 # What they are made of.
+
+
+def _alone(work: Callable[..., _Result], *arguments: Any) -> _Result:
+    """Done in a process of its own."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return process.submit(work, *arguments).result()
 
 
 @contextmanager
@@ -235,65 +319,21 @@ def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
 
 
-def _drawn(lanes: int) -> pl.DataFrame:
-    """As many settings, of the axes of ablation=bench; those drawn twice count once."""
-    return ablated(compose_config(["ablation=bench", f"samples={lanes}"]))[0]
-
-
-def _recorded(folder: Path) -> Recording:
-    """The trials of the scripted agent without memory, one per task of a family, as a recording,
-    with what people said of them."""
-    config = compose_config(["family=sec13f", "memory=[off]"])
-    source = load_source(config)
-    store = Store.open(str(folder / "recorded"))
-    run(
-        Plan(source, variants_frame(config), 1, "family", "sequential", False),
-        mind_of(config),
-        store,
-    )
-    simulated, executions = source.recording, store.read("executions")
-    shown = store.read("shown_faults").join(
-        executions.select("execution_id", "family", "task"), on="execution_id"
-    )
-    heard = simulated.feedback.join(shown, on=_FAULT, how="semi", maintain_order="left")
-    always = simulated.feedback.filter(pl.col("fault").is_null())
-    arms = simulated.arms.with_columns(
-        arm_id=pl.lit(_ARM), simulated=pl.lit(False), observational=pl.lit(True)
-    )
-    return replace(
-        simulated,
-        arms=arms,
-        executions=Executions.validate(executions.with_columns(arm_id=pl.lit(_ARM)), cast=True),
-        checks=Checks.validate(store.read("checks")),
-        trajectories=Trajectories.validate(store.read("trajectories")),
-        texts=pl.concat([simulated.texts, store.read("texts")]).unique("text_id"),
-        feedback=pl.concat([always, heard.with_columns(fault=pl.lit(None, pl.String))]),
-    )
-
-
-def _plan(recording: Recording, variants: pl.DataFrame) -> Plan:
-    source = Source(recording, lambda lanes, itinerary, mind: Replay(recording, lanes, itinerary))
-    return Plan(source, variants, 1, "family", "sequential", False)
-
-
 def _replayed(
     recording: Recording, variants: pl.DataFrame, uri: str
 ) -> tuple[float, dict[str, float], Store]:
     """Seconds of the run, by stage too, and its store."""
     mind, store = mind_of(compose_config([])), Store.open(uri)
     with _sampled() as stages:
-        seconds = run(_plan(recording, variants), mind, store)
+        seconds = run(plan_of(recording, variants, Path(uri) / "indexes"), mind, store)
     samples = sum(stages.values()) or 1
     return seconds, {name: seconds * n / samples for name, n in stages.items()}, store
 
 
-def _timed_steps(recording: Recording, uri: str) -> tuple[list[float], list[float]]:
-    """Seconds of every step's stages and of its commit, of one lane with the default settings."""
-    config = compose_config([])
-    plan = _plan(recording, variants_frame(config))
+def _timed(plan: Plan, uri: str) -> tuple[list[float], list[float]]:
+    """Seconds of every step's stages and of its commit, of what is left of the run."""
     began: list[float] = []
     ended: list[float] = []
-    mind = mind_of(config)
 
     class Timed(Store):
         def commit(self, *arguments: Any, **names: Any) -> None:
@@ -301,8 +341,8 @@ def _timed_steps(recording: Recording, uri: str) -> tuple[list[float], list[floa
             super().commit(*arguments, **names)
             ended.append(time.perf_counter())
 
-    run(plan, mind, Timed.open(uri))
-    # A step begins where the commit before it ended.
+    run(plan, mind_of(compose_config([])), Timed.open(uri))
+    # A step begins where the commit before it ended; the first of all is not counted.
     steps = [start - before for start, before in zip(began[1:], ended, strict=False)]
     return steps, [end - start for start, end in zip(began[1:], ended[1:], strict=True)]
 

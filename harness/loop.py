@@ -79,7 +79,7 @@ def run(plan: Plan, mind: Mind, store: Store, shard: int = 0) -> float:
     every_lane = plan.lanes()
     lanes = of_shard(every_lane, shard, plan.shards)
     itinerary = itinerary_of(lanes, tasks, plan.order)
-    settings = _settings(lanes, plan.variants, recording.arms)
+    settings = settings_of(lanes, plan.variants, recording.arms)
 
     store.sweep(shard)
     done = store.committed_steps(shard)
@@ -94,7 +94,7 @@ def run(plan: Plan, mind: Mind, store: Store, shard: int = 0) -> float:
         }
         store.commit({**setup, **library.drain()}, shard=shard, step=SETUP_STEP, lanes=lanes.height)
     memory = (
-        _remembered(store, library, shard) if any(step >= 0 for step in done) else Memory.empty()
+        remembered(store, library, shard) if any(step >= 0 for step in done) else Memory.empty()
     )
     controls = control_lines(recording, library)
     trialist = plan.source.trialist(lanes, itinerary, mind)
@@ -125,13 +125,14 @@ def run(plan: Plan, mind: Mind, store: Store, shard: int = 0) -> float:
     return time.perf_counter() - started
 
 
-def _remembered(store: Store, library: Library, shard: int) -> Memory:
+def remembered(store: Store, library: Library, shard: int) -> Memory:
+    """What the lanes of a shard know by its committed steps; the library takes over their texts."""
     commits = store.commits(shard)
     library.restore(store.read("texts", commits), store.read("embeddings", commits))
     return Memory.as_of({name: store.read(name, commits) for name in Memory.tables()})
 
 
-def _settings(lanes: pl.DataFrame, variants: pl.DataFrame, arms: pl.DataFrame) -> pl.DataFrame:
+def settings_of(lanes: pl.DataFrame, variants: pl.DataFrame, arms: pl.DataFrame) -> pl.DataFrame:
     """One row per lane: its variant's columns and whether its trials are observational."""
     return (
         lanes.select("lane_id", "variant_id", "arm_id", "packet_source_lane_id")

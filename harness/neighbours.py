@@ -28,17 +28,17 @@ _PARTITION_ROWS: Final = 1_000
 _PROBES: Final = 20
 _ROWS_AT_ONCE: Final = 50_000
 _REBUILT_AT: Final = 0.1
-#: What an experience is found by, and the columns that make it: its own text and, by the setting's
-#: weight, the task it was learned in; or its lesson.
-_RECALL, _LESSON = "recall", "lesson"
 _ID: Final = ["lane_id", "policy_id"]
+_SCHEMA: Final = {"lane_id": pl.Int64, "policy_id": pl.Int64}
+_ASKED: Final = ["lane_id", "step", "text_id", "weight"]
 
 
 @dataclass
 class _Index:
     table: Table
-    #: Version of each experience that the index holds: what is newer is looked at besides.
-    held: pl.DataFrame
+    #: It holds what was last changed before this step; what is newer is looked at besides.
+    before: int
+    size: int
 
 
 class Neighbours:
@@ -54,68 +54,71 @@ class Neighbours:
 
     def for_recall(self, policies: pl.LazyFrame, queries: pl.LazyFrame) -> pl.LazyFrame:
         """Those near a query, by the similarity that recall gives them, and the newest."""
-        large = self._large_lanes(policies)
-        if not large:
+        rows = policies.collect(engine="in-memory")
+        if not self._large_lanes(rows):
             return policies
-        asked = queries.filter(pl.col("lane_id").is_in(large)).collect(engine="in-memory")
-        found = [_none()]
-        for lane, text_id, weight in asked.select("lane_id", "text_id", "weight").iter_rows():
-            own = _of(policies, lane)
-            index = self._index(own, lane, f"{_RECALL}_{weight}", weight)
-            wanted = [] if text_id is None else [text_id]
-            found.append(self._near(index, own, wanted))
-        return _only(policies, large, pl.concat(found))
+        asked = queries.filter(pl.col("lane_id").is_in(self._large)).collect(engine="in-memory")
+        found = []
+        for lane, step, text_id, weight in asked.select(_ASKED).iter_rows():
+            index = self._index(rows, lane, step, f"recall_{weight}", weight)
+            found.append(self._near(index, lane, [] if text_id is None else [text_id]))
+            found.append(_newer(rows, lane, index))
+        return self._only(rows, found)
 
     def for_matching(self, policies: pl.LazyFrame, lessons: pl.LazyFrame) -> pl.LazyFrame:
-        """Those near a lesson, those of the same check and field, and the newest."""
-        large = self._large_lanes(policies)
-        if not large:
+        """Those near a lesson, those of the same check and field, and the newest. Which lanes are
+        large was found when this step recalled."""
+        if not self._large:
             return policies
-        told = lessons.filter(pl.col("lane_id").is_in(large)).collect(engine="in-memory")
+        rows = policies.collect(engine="in-memory")
+        told = lessons.filter(pl.col("lane_id").is_in(self._large)).collect(engine="in-memory")
         checks = ["lane_id", "check_kind", "field"]
-        same = (
-            policies.join(told.lazy().drop_nulls(checks), on=checks, how="semi")
-            .select(_ID)
-            .collect(engine="in-memory")
-        )
-        found = [_none(), same]
-        for lane in told["lane_id"].unique().sort():
-            own = _of(policies, lane)
-            index = self._index(own, lane, _LESSON, None)
-            wanted = told.filter(pl.col("lane_id") == lane)["lesson_text_id"].unique().sort()
-            found.append(self._near(index, own, wanted.to_list()))
-        return _only(policies, large, pl.concat(found))
+        found = [rows.join(told.drop_nulls(checks), on=checks, how="semi").select(_ID)]
+        for (lane, step), drafts in told.group_by("lane_id", "step", maintain_order=True):
+            index = self._index(rows, int(lane), int(step), "lesson", None)
+            wanted = drafts["lesson_text_id"].unique().sort().to_list()
+            found.append(self._near(index, int(lane), wanted))
+            found.append(_newer(rows, int(lane), index))
+        return self._only(rows, found)
 
     def approximate(self) -> pl.LazyFrame:
         """The lanes that have an index."""
         return pl.LazyFrame({"lane_id": self._large}, schema={"lane_id": pl.Int64})
 
-    def _large_lanes(self, policies: pl.LazyFrame) -> list[int]:
-        sizes = policies.group_by("lane_id").len().filter(pl.col("len") > self._exact_up_to)
-        self._large = sizes.select("lane_id").sort("lane_id").collect()["lane_id"].to_list()
+    def _large_lanes(self, policies: pl.DataFrame) -> list[int]:
+        if policies.height <= self._exact_up_to:
+            self._large = []
+        else:
+            sizes = policies["lane_id"].value_counts()
+            self._large = sizes.filter(pl.col("count") > self._exact_up_to)["lane_id"].to_list()
         return self._large
 
-    def _near(self, index: _Index, own: pl.DataFrame, text_ids: list[int]) -> pl.DataFrame:
-        newer = own.join(index.held, on=[*_ID, "updated_step"], how="anti").select(_ID)
-        if not text_ids:
-            return newer
-        vectors = self._library.vectors(pl.Series(text_ids, dtype=pl.Int64))
-        near = [_nearest(index.table, vector) for vector in vectors]
-        ids = pl.Series(np.unique(np.concatenate(near)), dtype=pl.Int64)
-        lane = pl.Series([own["lane_id"][0]] * len(ids), dtype=pl.Int64)
-        found = pl.DataFrame({"lane_id": lane, "policy_id": ids})
-        return pl.concat([newer, found.join(newer, on=_ID, how="anti")])
+    def _near(self, index: _Index, lane: int, text_ids: list[int]) -> pl.DataFrame:
+        ids = np.empty(0, np.int64)
+        if text_ids:
+            vectors = self._library.vectors(pl.Series(text_ids, dtype=pl.Int64))
+            ids = np.unique(np.concatenate([_nearest(index.table, vector) for vector in vectors]))
+        return pl.DataFrame({"lane_id": np.full(len(ids), lane), "policy_id": ids}, schema=_SCHEMA)
 
-    def _index(self, own: pl.DataFrame, lane: int, name: str, weight: float | None) -> _Index:
+    def _only(self, policies: pl.DataFrame, found: list[pl.DataFrame]) -> pl.LazyFrame:
+        """All of the small lanes, of the large ones what was found."""
+        ids = pl.concat([pl.DataFrame(schema=_SCHEMA), *found]).unique()
+        large = pl.col("lane_id").is_in(self._large)
+        # Lanes count their experiences alike, so an id alone tells only most of the others apart.
+        few = policies.filter(~large | pl.col("policy_id").is_in(ids["policy_id"].implode()))
+        return pl.concat([few.filter(~large), few.join(ids, on=_ID, how="semi")]).lazy()
+
+    def _index(
+        self, policies: pl.DataFrame, lane: int, step: int, name: str, weight: float | None
+    ) -> _Index:
         """The lane's index, built where there is none or too much came since."""
         known = self._indexes.get((lane, name))
-        if known is not None:
-            newer = own.height - own.join(known.held, on=[*_ID, "updated_step"], how="semi").height
-            if newer <= _REBUILT_AT * own.height:
-                return known
+        if known and _newer(policies, lane, known).height <= _REBUILT_AT * known.size:
+            return known
+        own = _indexed(policies, lane, step)
         path = self._folder / f"{lane}_{name}"
         shutil.rmtree(path, ignore_errors=True)
-        dimensions = self._library.vectors(own["lesson_text_id"].head(1)).shape[1]
+        dimensions = self._library.vectors(own["lesson_text_id"].head(1)).shape[1] + 1
         schema = pa.schema(
             [("policy_id", pa.int64()), ("vector", pa.list_(pa.float32(), dimensions))]
         )
@@ -123,9 +126,8 @@ class Neighbours:
             "vectors", data=self._vectors(own, weight, schema), schema=schema
         )
         partitions = max(1, own.height // _PARTITION_ROWS)
-        table.create_index("vector", config=IvfFlat(distance_type="dot", num_partitions=partitions))
-        built = _Index(table, own.select(*_ID, "updated_step"))
-        self._indexes[lane, name] = built
+        table.create_index("vector", config=IvfFlat(num_partitions=partitions))
+        built = self._indexes[lane, name] = _Index(table, step, own.height)
         return built
 
     def _vectors(
@@ -141,42 +143,35 @@ class Neighbours:
                     rows.select(pl.coalesce("context_text_id", "text_id")).to_series()
                 )
                 vectors = (1 - weight) * texts + weight * contexts
-            flat = pa.array(vectors.astype(np.float32).ravel())
+            # One more component makes all of them as long: the nearest is the most similar.
+            missing = np.sqrt(np.maximum(0, 1 - np.einsum("ij,ij->i", vectors, vectors)))
+            padded = np.column_stack([vectors, missing]).astype(np.float32)
             columns = [
                 rows["policy_id"].to_arrow(),
-                pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
+                pa.FixedSizeListArray.from_arrays(pa.array(padded.ravel()), padded.shape[1]),
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _nearest(table: Table, vector: np.ndarray) -> np.ndarray:
-    query = table.search(vector, vector_column_name="vector")
+    query = table.search(np.append(vector, np.float32(0)), vector_column_name="vector")
     assert isinstance(query, LanceVectorQueryBuilder)
-    found = query.distance_type("dot").nprobes(_PROBES).limit(_NEAREST)
+    found = query.nprobes(_PROBES).limit(_NEAREST)
     rows = found.select(["policy_id", "_distance"]).to_arrow()
     return np.asarray(rows["policy_id"])
 
 
-def _none() -> pl.DataFrame:
-    return pl.DataFrame(schema=dict.fromkeys(_ID, pl.Int64))
+def _newer(policies: pl.DataFrame, lane: int, index: _Index) -> pl.DataFrame:
+    """What the lane learned or changed since the index was built."""
+    new = (pl.col("lane_id") == lane) & (pl.col("updated_step") >= index.before)
+    return policies.filter(new).select(_ID)
 
 
-def _of(policies: pl.LazyFrame, lane: int) -> pl.DataFrame:
-    """What an index is made of, of one lane."""
-    columns = [*_ID, "updated_step", "text_id", "context_text_id", "lesson_text_id"]
+def _indexed(policies: pl.DataFrame, lane: int, step: int) -> pl.DataFrame:
+    """What an index of the lane holds."""
+    old = (pl.col("lane_id") == lane) & (pl.col("updated_step") < step)
     return (
-        policies.filter((pl.col("lane_id") == lane) & (pl.col("status") != "archived"))
-        .select(columns)
+        policies.filter(old & (pl.col("status") != "archived"))
+        .select("policy_id", "text_id", "context_text_id", "lesson_text_id")
         .sort("policy_id")
-        .collect(engine="in-memory")
-    )
-
-
-def _only(policies: pl.LazyFrame, large: list[int], found: pl.DataFrame) -> pl.LazyFrame:
-    """All of the small lanes, of the large ones what was found."""
-    return pl.concat(
-        [
-            policies.filter(~pl.col("lane_id").is_in(large)),
-            policies.join(found.lazy().unique(), on=_ID, how="semi"),
-        ]
     )

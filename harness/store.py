@@ -209,19 +209,20 @@ class Store:
         """Lance fills a missing column with nulls and casts a wrong one, both without a word."""
         if name not in TABLES:
             raise StoreError(f"{self.uri}: no table is named {name!r}, expected one of {[*TABLES]}")
-        expected = _dtypes(TABLES[name])
-        for column in [*expected, *frame.columns]:
-            found = frame.schema.get(column)
-            if found != expected.get(column):
-                raise StoreError(
-                    f"{self.uri}: table {name}, column {column}: found {found or 'no column'}, "
-                    f"expected {expected.get(column, 'no such column')}"
-                )
-        return True
+        expected, found = _dtypes(TABLES[name]), frame.schema
+        if dict(found) == dict(expected):
+            return True
+        wrong = (name for name in [*expected, *found] if found.get(name) != expected.get(name))
+        column = next(wrong)
+        raise StoreError(
+            f"{self.uri}: table {name}, column {column}: found {found.get(column, 'no column')}, "
+            f"expected {expected.get(column, 'no such column')}"
+        )
 
     def _to_arrow(self, name: str, frame: pl.DataFrame, commit_id: int) -> pa.Table:
-        columns = frame.select(TABLES[name].column_names())
-        return _to_arrow(columns.with_columns(pl.lit(commit_id).alias(_COMMIT_ID)))
+        return _to_arrow(
+            frame.select(*TABLES[name].column_names(), pl.lit(commit_id).alias(_COMMIT_ID))
+        )
 
     def _table(self, name: str) -> Table | None:
         """The table, if something was ever written to it."""
@@ -324,6 +325,7 @@ def _commits_row(commit_id: int, shard: int, step: int, lanes: int) -> pa.Table:
     return _to_arrow(pl.DataFrame([row], schema=_dtypes(Commits)))
 
 
+@cache
 def _stored_schema(name: str) -> pa.Schema:
     empty = _STORED[name].create_empty()
     return _to_arrow(empty.with_columns(pl.lit(0, pl.Int64).alias(_COMMIT_ID))).schema

@@ -4,14 +4,16 @@ A text is stored, embedded and classified once, however many lanes carry it. The
 result: whoever asks first gets the answer that everybody gets.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from memos_flow.classify import classified, clauses
 from memos_flow.lexical import tokens
 from memos_flow.lexicon import Lexicon
+from memos_flow.lookup import Places, Vectors
 from memos_flow.schemas import Embeddings, Texts
 from memos_flow.texts import texts_frame
 
@@ -21,6 +23,7 @@ Embed = Callable[[Sequence[str]], np.ndarray]
 
 #: Similarities are rounded before anything compares them (section 3).
 SIMILARITY_DECIMALS = 6
+_TEXT = {"text_id": pl.Int64, "text": pl.String}
 #: Pairs of vectors gathered at once, to bound memory: 65,536 * 2 * 256 * 4 bytes = 134 MB.
 _PAIRS_AT_ONCE = 65_536
 
@@ -36,8 +39,10 @@ class Library:
         self._embed = embed
         self._lexicon = lexicon
         self._texts: pl.DataFrame = Texts.create_empty()
-        self._vectors: np.ndarray | None = None
-        self._rows = pl.DataFrame(schema={"text_id": pl.Int64, "row": pl.UInt32})
+        self._text_places = Places()
+        self._vectors = Vectors()
+        self._embedded = pl.Series("text_id", [], dtype=pl.Int64)
+        self._vector_places = Places()
         self._features: pl.DataFrame | None = None
         self._clauses: pl.DataFrame | None = None
         self._tokens: pl.DataFrame | None = None
@@ -51,11 +56,11 @@ class Library:
 
     def add(self, texts: pl.DataFrame) -> None:
         """Add rows of `text_id`, `text`; known ids are left as they are."""
-        new = texts.unique("text_id", maintain_order=True).join(
-            self._texts, on="text_id", how="anti", maintain_order="left"
-        )
+        distinct = texts.unique("text_id", maintain_order=True)
+        new = distinct.filter(self._text_places.of(distinct["text_id"]) < 0)
         if not new.is_empty():
             self._texts = pl.concat([self._texts, new.select("text_id", "text")], rechunk=False)
+            self._text_places.append(new["text_id"])
 
     def interned(self, frame: pl.LazyFrame, *columns: str) -> pl.LazyFrame:
         """Replace string columns `x` by `x_text_id`, adding their texts."""
@@ -79,17 +84,14 @@ class Library:
     def worded(self, frame: pl.LazyFrame, text_id: str, name: str) -> pl.LazyFrame:
         """Add the text behind `text_id` as column `name`."""
         rows = _rows(frame)
-        if rows.is_empty():
-            return rows.with_columns(pl.lit(None, pl.String).alias(name)).lazy()
-        texts = self._texts.select(pl.col("text_id").alias(text_id), pl.col("text").alias(name))
-        return rows.join(texts, on=text_id, how="left", maintain_order="left").lazy()
+        return rows.with_columns(self._texts_of(rows[text_id]).alias(name)).lazy()
 
     def compared(self, frame: pl.LazyFrame, left: str, right: str, name: str) -> pl.LazyFrame:
         """Add the cosine of the texts behind two id columns, rounded; null where an id is null."""
         rows = _rows(frame)
         if rows.is_empty():
             return rows.with_columns(pl.lit(None, pl.Float64).alias(name)).lazy()
-        pairs = rows.select(left, right).drop_nulls().unique()
+        pairs = _rows(rows.lazy().select(left, right).drop_nulls().unique())
         pairs = pairs.with_columns(self._cosines(pairs[left], pairs[right]).alias(name))
         return rows.join(pairs, on=[left, right], how="left", maintain_order="left").lazy()
 
@@ -101,21 +103,21 @@ class Library:
         if rows.is_empty():
             return rows.with_columns(pl.lit(None, pl.Float64).alias(name)).lazy()
         # Groups of the same texts, in whatever lanes, have one mean: it is found once.
-        groups = rows.group_by(group).agg(
-            content=pl.col(text_id).sort().cast(pl.String).str.join(" "), members=pl.col(text_id)
-        )
-        contents = groups.unique("content", maintain_order=False).sort("content")
-        members = (
-            contents.select("content", pl.col("members").list.sort().alias(text_id))
-            .explode(text_id)
-            .with_columns(group=pl.col("content").rle_id())
-        )
-        cosines = self._cosines_with_mean(members[text_id], members["group"].to_numpy())
-        found = members.select("content", text_id, cosines.alias(name)).unique()
-        return (
-            rows.join(groups.select(*group, "content"), on=group, how="left", maintain_order="left")
-            .join(found, on=["content", text_id], how="left", maintain_order="left")
+        groups = (
+            rows.group_by(group)
+            .agg(members=pl.col(text_id).sort())
+            .with_columns(content=pl.col("members").cast(pl.List(pl.String)).list.join(" "))
+            .sort("content")
+            .with_columns(centre=pl.col("content").rle_id())
             .drop("content")
+        )
+        members = groups.unique("centre").sort("centre").drop(group).explode("members")
+        cosines = self._cosines_with_mean(members["members"], members["centre"].to_numpy())
+        found = members.select("centre", pl.col("members").alias(text_id), cosines.alias(name))
+        return (
+            rows.join(groups.select(*group, "centre"), on=group, how="left", maintain_order="left")
+            .join(found.unique(), on=["centre", text_id], how="left", maintain_order="left")
+            .drop("centre")
             .lazy()
         )
 
@@ -127,9 +129,7 @@ class Library:
     def vectors(self, text_ids: pl.Series) -> np.ndarray:
         """The unit vector of each text, a row each."""
         self._embed_missing(text_ids)
-        assert self._vectors is not None
-        rows: np.ndarray = self._vectors[self._row_numbers(text_ids)]
-        return rows
+        return self._vectors.of(self._vector_places.of(text_ids))
 
     def features(self, text_ids: pl.LazyFrame) -> pl.LazyFrame:
         """What `classify.classified` says of each text: one row per distinct `text_id`."""
@@ -149,24 +149,23 @@ class Library:
         known = self._tokens
         new = wanted if known is None else wanted.join(known, on="text_id", how="anti")
         if known is None or not new.is_empty():
-            texts = self._texts.join(new, on="text_id", how="semi").sort("text_id")
-            known = self._tokens = _appended(known, _rows(tokens(texts.lazy())))
+            known = self._tokens = _appended(known, _rows(tokens(self._sorted(new["text_id"]))))
         return known.join(wanted, on="text_id", how="semi", maintain_order="left").lazy()
 
     def drain(self) -> dict[str, pl.DataFrame]:
         """`texts` and `embeddings` that came since the last call: what a commit appends."""
         texts = self._texts.slice(self._stored_texts)
-        rows = self._rows.slice(self._stored_vectors)
+        ids = self._embedded.slice(self._stored_vectors)
         empty = Embeddings.create_empty()
         vectors: pl.DataFrame = empty
-        if self._vectors is not None and not rows.is_empty():
-            matrix = self._vectors[self._stored_vectors :]
+        if not ids.is_empty():
+            matrix = self._vectors.of(np.arange(self._stored_vectors, len(self._vectors)))
             vectors = pl.DataFrame(
-                {"text_id": rows["text_id"], "vector": pl.Series(matrix).arr.to_list()},
+                {"text_id": ids, "vector": pl.Series(matrix).arr.to_list()},
                 schema=empty.schema,
             )
         self._stored_texts = self._texts.height
-        self._stored_vectors = self._rows.height
+        self._stored_vectors = len(self._embedded)
         return {"texts": texts, "embeddings": vectors}
 
     def restore(self, texts: pl.DataFrame, embeddings: pl.DataFrame) -> None:
@@ -176,69 +175,75 @@ class Library:
             components = embeddings["vector"].explode().to_numpy().astype(np.float32, copy=False)
             self._append(embeddings["text_id"], components.reshape(embeddings.height, -1))
         self._stored_texts = self._texts.height
-        self._stored_vectors = self._rows.height
+        self._stored_vectors = len(self._embedded)
 
     def _cosines(self, left: pl.Series, right: pl.Series) -> pl.Series:
-        self._embed_missing(pl.concat([left, right]))
-        if self._vectors is None:
-            return pl.Series(dtype=pl.Float64)
-        left_rows, right_rows = self._row_numbers(left), self._row_numbers(right)
-        cosines = np.empty(len(left_rows), dtype=np.float64)
-        for start in range(0, len(left_rows), _PAIRS_AT_ONCE):
-            part = slice(start, start + _PAIRS_AT_ONCE)
-            cosines[part] = np.einsum(
-                "ij,ij->i", self._vectors[left_rows[part]], self._vectors[right_rows[part]]
-            )
+        self._embed_missing(left)
+        self._embed_missing(right)
+        places = [self._vector_places.of(side) for side in (left, right)]
+        cosines = np.empty(len(left), dtype=np.float64)
+        for part in _parts(len(left)):
+            pair = [self._vectors.of(side[part]) for side in places]
+            cosines[part] = np.einsum("ij,ij->i", *pair)
         return pl.Series(cosines).round(SIMILARITY_DECIMALS)
 
     def _cosines_with_mean(self, text_ids: pl.Series, groups: np.ndarray) -> pl.Series:
-        """Of each vector with the mean of its group; the rows of a group are neighbours."""
+        """Of each vector with the mean of its group. Groups are numbered from 0, in order."""
         self._embed_missing(text_ids)
-        if self._vectors is None or text_ids.is_empty():
-            return pl.Series([None] * len(text_ids), dtype=pl.Float64)
-        vectors = self._vectors[self._row_numbers(text_ids)].astype(np.float64)
-        means = np.add.reduceat(vectors, np.flatnonzero(np.diff(groups, prepend=-1)), axis=0)
+        places = self._vector_places.of(text_ids)
+        means = np.zeros((groups[-1] + 1, self._vectors.of(places[:1]).shape[1]))
+        for part in _parts(len(places)):
+            own = groups[part]
+            vectors = self._vectors.of(places[part]).astype(np.float64)
+            # Sums of such components are exact: it does not matter where a part begins.
+            starts = np.flatnonzero(np.diff(own, prepend=-1))
+            means[own[0] : own[-1] + 1] += np.add.reduceat(vectors, starts, axis=0)
         lengths = np.linalg.norm(means, axis=1, keepdims=True)
-        centres = (means / np.where(lengths == 0, 1, lengths))[groups]
-        return pl.Series(np.einsum("ij,ij->i", vectors, centres)).round(SIMILARITY_DECIMALS)
+        means /= np.where(lengths == 0, 1, lengths)
+        cosines = np.empty(len(places), dtype=np.float64)
+        for part in _parts(len(places)):
+            vectors = self._vectors.of(places[part]).astype(np.float64)
+            cosines[part] = np.einsum("ij,ij->i", vectors, means[groups[part]])
+        return pl.Series(cosines).round(SIMILARITY_DECIMALS)
 
-    def _row_numbers(self, text_ids: pl.Series) -> np.ndarray:
-        frame = text_ids.rename("text_id").to_frame()
-        return frame.join(self._rows, on="text_id", how="left", maintain_order="left")[
-            "row"
-        ].to_numpy()
+    def _texts_of(self, text_ids: pl.Series) -> pl.Series:
+        places = self._text_places.of(text_ids)
+        return self._texts["text"].gather(pl.Series(pa.array(places, mask=places < 0)))
+
+    def _sorted(self, text_ids: pl.Series) -> pl.LazyFrame:
+        """`text_id`, `text` of known texts, in order of id."""
+        ids = text_ids.unique().sort()
+        found = pl.DataFrame({"text_id": ids, "text": self._texts_of(ids)}, schema=_TEXT)
+        return found.drop_nulls("text").lazy()
 
     def _embed_missing(self, text_ids: pl.Series) -> None:
-        wanted = text_ids.unique().rename("text_id").to_frame().sort("text_id")
-        missing = wanted.join(self._rows, on="text_id", how="anti", maintain_order="left").join(
-            self._texts, on="text_id", how="left", maintain_order="left"
-        )
+        missing = text_ids.filter(self._vector_places.of(text_ids) < 0).unique().sort()
         if not missing.is_empty():
-            self._append(missing["text_id"], self._embed(missing["text"].to_list()))
+            self._append(missing, self._embed(self._texts_of(missing).to_list()))
 
     def _append(self, text_ids: pl.Series, vectors: np.ndarray) -> None:
-        first = self._rows.height
-        rows = pl.DataFrame(
-            {"text_id": text_ids, "row": pl.arange(first, first + len(text_ids), eager=True)},
-            schema=self._rows.schema,
-        )
-        self._rows = pl.concat([self._rows, rows], rechunk=False)
-        known = self._vectors
-        self._vectors = vectors if known is None else np.concatenate([known, vectors])
+        self._vector_places.append(text_ids)
+        self._embedded = pl.concat([self._embedded, text_ids.rename("text_id")], rechunk=False)
+        self._vectors.append(vectors)
 
     def _understand(self, text_ids: pl.LazyFrame) -> None:
         """Classify the texts that were not asked for before."""
         wanted = text_ids.select("text_id").drop_nulls().unique()
         if self._features is not None:
             wanted = wanted.join(self._features.lazy(), on="text_id", how="anti")
-        texts = wanted.join(self.texts, on="text_id", how="inner").sort("text_id")
-        new = _rows(texts)
+        new = _rows(self._sorted(_rows(wanted)["text_id"]))
         if new.is_empty() and self._features is not None:
             return
         parts = _rows(clauses(new.lazy(), self._lexicon))
         features = classified(new.lazy(), parts.lazy(), self._lexicon)
         self._features = _appended(self._features, _rows(features))
         self._clauses = _appended(self._clauses, _rows(self.interned(parts.lazy(), "clause")))
+
+
+def _parts(count: int) -> Iterator[slice]:
+    """Rows whose vectors are gathered at once."""
+    for start in range(0, count, _PAIRS_AT_ONCE):
+        yield slice(start, start + _PAIRS_AT_ONCE)
 
 
 def _rows(frame: pl.LazyFrame) -> pl.DataFrame:

@@ -128,10 +128,11 @@ def _skills(
 ) -> pl.LazyFrame:
     """A skill's context is that of its first member, whose id it has."""
     eta = (pl.col("passed") + 1) / (pl.col("tried") + 2)
-    of_first = policies.select("lane_id", "context_text_id", skill_id="policy_id")
-    known = skills.filter(pl.col("status") != "archived").join(
-        of_first, on=["lane_id", "skill_id"], how="left"
+    standing = skills.filter(pl.col("status") != "archived")
+    of_first = policies.select("lane_id", "context_text_id", skill_id="policy_id").join(
+        standing, on=["lane_id", "skill_id"], how="semi"
     )
+    known = standing.join(of_first, on=["lane_id", "skill_id"], how="left")
     return _shaped(
         asked.join(known, on="lane_id", how="inner"),
         "skill",

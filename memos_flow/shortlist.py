@@ -9,11 +9,12 @@ class Shortlist(Protocol):
     """Every experience of a lane, or of a very large one those that are near."""
 
     def for_recall(self, policies: pl.LazyFrame, queries: pl.LazyFrame) -> pl.LazyFrame:
-        """Rows of `policies` (schema Policies) for the queries of this step: `lane_id`, `text_id`
-        (null: nothing is near) and `weight`, how much the task it was learned in counts."""
+        """Rows of `policies` (schema Policies) for the queries of this step: `lane_id`, `step`,
+        `text_id` (null: nothing is near) and `weight`, how much the task it was learned in
+        counts. Comes before `for_matching` in a step."""
 
     def for_matching(self, policies: pl.LazyFrame, lessons: pl.LazyFrame) -> pl.LazyFrame:
-        """Rows of `policies` that may be the same lesson as one of `lessons`: `lane_id`,
+        """Rows of `policies` that may be the same lesson as one of `lessons`: `lane_id`, `step`,
         `lesson_text_id`, `check_kind`, `field`."""
 
     def approximate(self) -> pl.LazyFrame:

@@ -93,7 +93,7 @@ def take_step(
     # Recall
     skills_before = known.skills.lazy()
     queries = asks.join(rules, on="lane_id").select(
-        "lane_id", text_id="query_text_id", weight="recall_context_weight"
+        "lane_id", "step", text_id="query_text_id", weight="recall_context_weight"
     )
     offer = Known(
         Policies.cast(shortlist.for_recall(policies_before, queries)),

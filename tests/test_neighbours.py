@@ -50,10 +50,11 @@ def _queries(*texts: str | None, lane: int = 1, weight: float = 0.0) -> pl.LazyF
     return pl.LazyFrame(
         {
             "lane_id": [lane] * len(texts),
+            "step": [2] * len(texts),
             "text_id": [text and content_id(text) for text in texts],
             "weight": [weight] * len(texts),
         },
-        schema={"lane_id": pl.Int64, "text_id": pl.Int64, "weight": pl.Float64},
+        schema={"lane_id": pl.Int64, "step": pl.Int32, "text_id": pl.Int64, "weight": pl.Float64},
     )
 
 
@@ -130,12 +131,14 @@ def test_a_draft_meets_those_near_it_and_those_of_its_check(
     lessons = pl.DataFrame(
         {
             "lane_id": [1],
+            "step": [2],
             "lesson_text_id": [content_id("4")],
             "check_kind": ["order"],
             "field": ["rows[]"],
         }
     ).cast({"check_kind": known.schema["check_kind"]})
     near = Neighbours(library, tmp_path, exact_up_to=1000)
+    near.for_recall(known.lazy(), _queries("9"))
     found = _ids(near.for_matching(known.lazy(), lessons.lazy()))
     assert {4, 77} <= found
     assert len(found) < 2000
