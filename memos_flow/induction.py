@@ -87,17 +87,45 @@ _SETTINGS = [
 ]
 
 
-def associated(fresh: pl.LazyFrame, policies: pl.LazyFrame, library: Library) -> pl.LazyFrame:
+def associated(
+    fresh: pl.LazyFrame,
+    policies: pl.LazyFrame,
+    released: dy.LazyFrame[CandidatePool],
+    library: Library,
+) -> pl.LazyFrame:
     """`lane_id`, `trace_id`, `policy_id`: the success that each trace of this step repeats.
 
     Cosine of action and lesson, plus up to `induction.signature_bonus` for equal signature slots,
-    at or above `induction.association_similarity`; of another primary tag: never.
+    at or above `induction.association_similarity`; of another primary tag or another error code:
+    never. Only what was induced (`released`: its pool rows) has a tool and an error code.
     """
-    successes = policies.filter(
-        pl.col("experience_type").is_in(ANCHOR_TYPES) & (pl.col("status") != "archived")
-    ).select(*_EXPERIENCE, "domain", "lesson_text_id", policy_tool="tool")
-    pairs = fresh.join(successes, on=["lane_id", "domain"], how="inner")
-    equal = 1 + (pl.col("task_tool") == pl.col("policy_tool")).fill_null(False).cast(pl.Int32)
+    signature = pl.col("signature").str.split("|")
+    slots = (
+        released.filter(pl.col("policy_id").is_not_null())
+        .select(
+            *_EXPERIENCE,
+            policy_called=signature.list.get(2),
+            policy_error=signature.list.get(3),
+        )
+        .unique()
+    )
+    successes = (
+        policies.filter(
+            pl.col("experience_type").is_in(ANCHOR_TYPES) & (pl.col("status") != "archived")
+        )
+        .select(*_EXPERIENCE, "domain", "lesson_text_id", policy_tool="tool")
+        .join(slots, on=_EXPERIENCE, how="left")
+    )
+    same_error = pl.col("error_code").fill_null("") == pl.col("policy_error")
+    pairs = fresh.join(successes, on=["lane_id", "domain"], how="inner").filter(
+        same_error.fill_null(True)
+    )
+    same = (
+        pl.col("task_tool") == pl.col("policy_tool"),
+        pl.col("tool").fill_null("") == pl.col("policy_called"),
+        same_error,
+    )
+    equal = 1 + pl.sum_horizontal(slot.fill_null(False).cast(pl.Int32) for slot in same)
     near = library.compared(pairs, "action_text_id", "lesson_text_id", "similarity").with_columns(
         similarity=(
             pl.col("similarity") + pl.col("induction_signature_bonus") * equal / _SLOTS

@@ -196,8 +196,9 @@ def take_step(
         on=["lane_id", "episode_step"],
         how="semi",
     )
-    repeats = _now(associated(fresh, merged_now, library)).lazy()
-    pool = _now(pooled(fresh, repeats, known.candidate_pool.lazy(), asks)).lazy()
+    waiting = known.candidate_pool.lazy()
+    repeats = _now(associated(fresh, merged_now, waiting, library)).lazy()
+    pool = _now(pooled(fresh, repeats, waiting, asks)).lazy()
     found = _now(induced(pool, valued, spoken_of, library)).lazy()
     moved = _now(regained(merged_now, repeats, valued, asks)).lazy()
 
