@@ -76,10 +76,12 @@ class Note:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What the agent did: the file it wrote, its steps, and which faults showed in them."""
+    """What the agent did: the file it wrote, its steps, which faults showed in them, and which of
+    those a line of the packet led it to."""
 
     output: str
     faults: tuple[str, ...]
+    misled: tuple[str, ...]
     steps: tuple[str, ...]
     read: int
 
@@ -227,6 +229,7 @@ def attempt(
     notes = [note for note in notes_of(packet) if _attends(note, packet, task, seed, traits)]
     checked: list[str] = []
     settled: set[str] = set()
+    misleading: set[str] = set()
     for note in notes:
         named = _named_fields(note, recomputed) if note.section == "check" else []
         checked += named
@@ -240,12 +243,15 @@ def attempt(
                 continue
             ways[step] = way if take else _other(family, step, way, ways[step], task, seed)
             settled.add(step)
+            if take == (way != about.right[step]):
+                misleading.add(step)
     answer = answered(family, task, files, ways, previous_names)
     for name in checked:
         answer = _checked(answer, recomputed, name.split("."))
-    faults = tuple(f"{step}:{way}" for step, way in ways.items() if way != about.right[step])
+    wrong = {step: f"{step}:{way}" for step, way in ways.items() if way != about.right[step]}
+    misled = tuple(fault for step, fault in wrong.items() if step in misleading)
     steps = tuple(ways_of(family, step)[way].trace for step, way in ways.items())
-    return Attempt(written(about.output, answer), faults, steps, len(notes))
+    return Attempt(written(about.output, answer), tuple(wrong.values()), misled, steps, len(notes))
 
 
 def _inclined(

@@ -251,7 +251,12 @@ class Simulation:
             rows["checks"] += _check_rows(row["execution_id"], checks)
             rows["trajectories"] += _traces(row["execution_id"], tried, said)
             rows["shown"] += [
-                {"execution_id": row["execution_id"], "fault": fault} for fault in tried.faults
+                {
+                    "execution_id": row["execution_id"],
+                    "fault": fault,
+                    "misled": fault in tried.misled,
+                }
+                for fault in tried.faults
             ]
         self._library.add(texts_frame(said))
         shown = pl.DataFrame(rows["shown"], schema=dict(ShownFaults.create_empty().schema))
@@ -301,7 +306,7 @@ class Simulation:
             maintain_order="left",
         )
         return showed.filter(pl.col("fault").is_null() | pl.col("showed")).drop(
-            "fault", "spoken_of", "showed"
+            "fault", "spoken_of", "showed", "misled"
         )
 
 

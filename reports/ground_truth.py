@@ -21,7 +21,7 @@ def failing(tables: Tables) -> pl.DataFrame:
     """`execution_id`, `about`: what went wrong, each once: the faults that showed, or the failing
     checks whose field is known."""
     if is_simulated(tables):
-        return tables["shown_faults"].rename({"fault": "about"})
+        return tables["shown_faults"].select("execution_id", about="fault")
     return (
         tables["checks"]
         .filter(~pl.col("passed") & pl.col("field").is_not_null())
@@ -92,7 +92,7 @@ def _said(tables: Tables) -> pl.DataFrame:
 
 def _checked(tables: Tables) -> pl.DataFrame:
     breaking = tables["fault_matrix"].select("family", "task", "check_kind", "field", about="fault")
-    shown = tables["shown_faults"].rename({"fault": "about"})
+    shown = tables["shown_faults"].select("execution_id", about="fault")
     return (
         _lessons(tables)
         .filter(pl.col("origin") == "check")

@@ -24,7 +24,8 @@ def red_lines(tables: Tables) -> pl.DataFrame:
     pass rates `full` and `setting`, their `difference` (setting minus full) with interval, `p` and
     `visible` (the smallest difference that these pairs would show), and per side (setting, then
     full) `unanchored_skills`, `experiences` per lane, `repeated_lines` (injected items that a
-    recalled skill covers) and `tokens` per packet. Empty without the setting `full`.
+    recalled skill covers), `misled` (wrong steps that a line of the packet told a simulated agent
+    to take, and it did) and `tokens` per packet. Empty without the setting `full`.
     """
     known = set(tables["variants"]["variant_id"])
     if "full" not in known or not known & set(WITHOUT):
@@ -96,6 +97,10 @@ def _protected(tables: Tables) -> pl.DataFrame:
         .join(covering, on=["lane_id", "step", "item_id"], how="semi")
     )
 
+    misled = tables["trials"].join(
+        tables["shown_faults"].filter("misled"), on="execution_id", how="inner"
+    )
+
     def counted(frame: pl.DataFrame, name: str) -> pl.DataFrame:
         return frame.join(lanes, on="lane_id").group_by("variant_id").agg(pl.len().alias(name))
 
@@ -106,9 +111,10 @@ def _protected(tables: Tables) -> pl.DataFrame:
         number.join(counted(unanchored, "unanchored_skills"), on="variant_id", how="left")
         .join(counted(newest, "experiences"), on="variant_id", how="left")
         .join(counted(repeated, "repeated_lines"), on="variant_id", how="left")
+        .join(counted(misled, "misled"), on="variant_id", how="left")
         .join(tokens, on="variant_id", how="left")
         .with_columns(
-            pl.col("unanchored_skills", "repeated_lines").fill_null(0),
+            pl.col("unanchored_skills", "repeated_lines", "misled").fill_null(0),
             experiences=pl.col("experiences").fill_null(0) / pl.col("lanes"),
         )
         .drop("lanes")

@@ -13,6 +13,7 @@ from memos_flow.schemas import (
     Lanes,
     PacketItems,
     Policies,
+    ShownFaults,
     Skills,
     Trials,
     Variants,
@@ -245,3 +246,21 @@ def test_a_comparison_names_what_got_worse() -> None:
 
 def test_red_lines_need_full_and_a_setting_without_one() -> None:
     assert red_lines(_tables()).is_empty()
+
+
+def test_red_lines_count_the_misleading_lines_followed() -> None:
+    tables = _run({"full": [True, False], "abs_value": [False, False]})
+    tables["variants"] = frame(
+        Variants, [{"variant_id": name, "judged": False} for name in ("full", "abs_value")]
+    )
+    tables["shown_faults"] = frame(
+        ShownFaults,
+        [
+            {"execution_id": 1, "fault": "a:x", "misled": False},
+            {"execution_id": 1000, "fault": "a:x", "misled": True},
+            {"execution_id": 1000, "fault": "b:x", "misled": False},
+            {"execution_id": 1001, "fault": "a:x", "misled": True},
+        ],
+    )
+    (row,) = red_lines(tables).to_dicts()
+    assert (row["without"], row["misled"], row["misled_full"]) == ("abs_value", 2, 0)

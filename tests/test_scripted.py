@@ -75,6 +75,16 @@ def test_advice_is_obeyed_right_or_wrong(reader: Reader, line: str, faults: tupl
         assert _done(reader, traits, _packet("Do:", line)).faults == faults
 
 
+def test_an_agent_is_misled_by_a_line_that_tells_the_wrong_way_and_by_nothing_else(
+    reader: Reader,
+) -> None:
+    for line in ("- Drop the zero rows", "- Do not keep the zero rows"):
+        assert _done(reader, NEVER, _packet("Do:", line)).misled == ("zeros:drop",)
+    for packet in ("", _packet("Do:", "- Let the dough rest overnight.")):
+        erring = _done(reader, ALWAYS_WEAK, packet)
+        assert (erring.faults, erring.misled) == (("zeros:drop",), ())
+
+
 def test_a_bare_warning_lifts_the_weakness_without_telling_the_way(reader: Reader) -> None:
     warned = _packet("Avoid:", "- The zero rows, keep or drop the zero rows")
     assert _done(reader, ALWAYS_WEAK, warned).faults == ()

@@ -31,7 +31,7 @@ from memos_flow.schemas.variants import Variants
 from memos_flow.schemas.world_models import WorldModels
 
 #: Raised whenever a stored column changes its name, type or meaning.
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 #: Written once, before the first step.
 SETUP_TABLES: Final = MappingProxyType(

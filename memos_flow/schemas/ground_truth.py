@@ -21,6 +21,8 @@ class ShownFaults(dy.Schema):
 
     execution_id = dy.Int64(primary_key=True)
     fault = dy.String(primary_key=True, min_length=1)
+    #: Whether a line of the packet told the agent so, and it followed.
+    misled = dy.Bool()
 
 
 class RemarkFaults(dy.Schema):
