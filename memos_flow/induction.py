@@ -90,18 +90,18 @@ _SETTINGS = [
 def associated(
     fresh: pl.LazyFrame,
     policies: pl.LazyFrame,
-    released: dy.LazyFrame[CandidatePool],
+    pool: dy.LazyFrame[CandidatePool],
     library: Library,
 ) -> pl.LazyFrame:
     """`lane_id`, `trace_id`, `policy_id`: the success that each trace of this step repeats.
 
     Cosine of action and lesson, plus up to `induction.signature_bonus` for equal signature slots,
     at or above `induction.association_similarity`; of another primary tag or another error code:
-    never. Only what was induced (`released`: its pool rows) has a tool and an error code.
+    never. Only what was induced (`pool` names it) has a tool and an error code.
     """
     signature = pl.col("signature").str.split("|")
     slots = (
-        released.filter(pl.col("policy_id").is_not_null())
+        pool.filter(pl.col("policy_id").is_not_null())
         .select(
             *_EXPERIENCE,
             policy_called=signature.list.get(2),

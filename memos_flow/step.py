@@ -196,9 +196,9 @@ def take_step(
         on=["lane_id", "episode_step"],
         how="semi",
     )
-    waiting = known.candidate_pool.lazy()
-    repeats = _now(associated(fresh, merged_now, waiting, library)).lazy()
-    pool = _now(pooled(fresh, repeats, waiting, asks)).lazy()
+    pooled_before = known.candidate_pool.lazy()
+    repeats = _now(associated(fresh, merged_now, pooled_before, library)).lazy()
+    pool = _now(pooled(fresh, repeats, pooled_before, asks)).lazy()
     found = _now(induced(pool, valued, spoken_of, library)).lazy()
     moved = _now(regained(merged_now, repeats, valued, asks)).lazy()
 

@@ -96,7 +96,6 @@ def _protected(tables: Tables) -> pl.DataFrame:
         .filter((pl.col("channel") == "experience") & (pl.col("fate") == "injected"))
         .join(covering, on=["lane_id", "step", "item_id"], how="semi")
     )
-
     misled = tables["trials"].join(
         tables["shown_faults"].filter("misled"), on="execution_id", how="inner"
     )

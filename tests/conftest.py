@@ -14,6 +14,7 @@ from harness.embedders import HashingEmbedder
 from memos_flow.lexicon import Lexicon
 from memos_flow.library import Library
 from memos_flow.schemas import Variants
+from memos_flow.texts import texts_frame
 from memos_flow.wording import Wording
 
 CONF = Path(__file__).parents[1] / "conf"
@@ -35,6 +36,7 @@ def defaults() -> dict[str, Any]:
 
 
 Settings = Callable[..., pl.DataFrame]
+Plane = Callable[[Mapping[str, float]], Library]
 
 
 @pytest.fixture
@@ -91,8 +93,8 @@ def library(lexicon: Lexicon) -> Library:
 
 
 @pytest.fixture
-def plane(lexicon: Lexicon) -> Callable[[Mapping[str, float]], Library]:
-    """A library in which each text is a unit vector at a given angle (degrees): the similarity of
+def plane(lexicon: Lexicon) -> Plane:
+    """A library of texts, each of them a unit vector at a given angle (degrees): the similarity of
     two texts is the cosine of the difference of their angles."""
 
     def build(angles: Mapping[str, float]) -> Library:
@@ -100,6 +102,8 @@ def plane(lexicon: Lexicon) -> Callable[[Mapping[str, float]], Library]:
             radians = np.radians([angles[text] for text in texts])
             return np.stack([np.cos(radians), np.sin(radians)], axis=1).astype(np.float32)
 
-        return Library(embed, lexicon)
+        library = Library(embed, lexicon)
+        library.add(texts_frame(angles))
+        return library
 
     return build

@@ -1,6 +1,6 @@
 """Section 4.7: what several experiences of one domain say about their environment."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -9,9 +9,9 @@ import pytest
 from memos_flow.cognition import cognition
 from memos_flow.library import Library
 from memos_flow.schemas import Policies, WorldModels
-from memos_flow.texts import content_id, texts_frame
+from memos_flow.texts import content_id
 from memos_flow.wording import Wording
-from tests.conftest import Settings
+from tests.conftest import Plane, Settings
 from tests.frames import frame
 
 THOUSANDS = "The values are in thousands before 2023."
@@ -43,14 +43,11 @@ ANGLES = {
     "Failed check: legacy": 0.0,
 } | {f"Column {number} is encoded in latin-1.": 0.0 for number in range(9)}
 STRICT = 0.9
-Plane = Callable[[Mapping[str, float]], Library]
 
 
 @pytest.fixture
 def texts(plane: Plane) -> Library:
-    library = plane(ANGLES)
-    library.add(texts_frame(ANGLES))
-    return library
+    return plane(ANGLES)
 
 
 def _experience(policy_id: int, text: str, **over: Any) -> dict:

@@ -1,6 +1,6 @@
 """Section 4.5: what positive traces of several episodes have in common."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -9,9 +9,9 @@ import pytest
 from memos_flow.induction import associated, eligible_traces, induced, pooled, regained
 from memos_flow.library import Library
 from memos_flow.schemas import CandidatePool, Policies, Traces, Trajectories
-from memos_flow.texts import content_id, texts_frame
+from memos_flow.texts import content_id
 from memos_flow.wording import Wording
-from tests.conftest import Settings
+from tests.conftest import Plane, Settings
 from tests.frames import frame
 from tests.lane import Lane
 
@@ -20,14 +20,11 @@ SUM = "Sum the values per issuer."
 READ = "Read the table as text."
 #: The lesson of the success `SORT`; the cosine of the others with it is .64, .5 and 0.
 ANGLES = {SORT: 0.0, SUM: 50.2, READ: 60.0, "Delete the cache.": 90.0}
-Plane = Callable[[Mapping[str, float]], Library]
 
 
 @pytest.fixture
 def library_of_angles(plane: Plane) -> Library:
-    library = plane(ANGLES)
-    library.add(texts_frame(ANGLES))
-    return library
+    return plane(ANGLES)
 
 
 def _traces(rows: Sequence[Mapping[str, Any]]) -> pl.LazyFrame:
@@ -54,10 +51,10 @@ def _actions(rows: Sequence[Mapping[str, Any]]) -> Any:
     ).lazy()
 
 
-def _tasks(number: int, domain: str | None = "d", lane: int = 1) -> pl.LazyFrame:
+def _tasks(number: int, domain: str | None = "d") -> pl.LazyFrame:
     rows = [
         {
-            "lane_id": lane,
+            "lane_id": 1,
             "episode_step": step,
             "domain": domain,
             "tool": "csv",

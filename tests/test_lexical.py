@@ -1,6 +1,6 @@
 """Section 4.8: tokens, and BM25 within a lane."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from math import log
 
 import polars as pl
@@ -11,7 +11,7 @@ from memos_flow.library import Library
 from memos_flow.recall import Known, recalled
 from memos_flow.schemas import Policies, Skills, Traces, Trajectories, WorldModels
 from memos_flow.texts import content_id, texts_frame
-from tests.conftest import Settings
+from tests.conftest import Plane, Settings
 from tests.frames import frame
 
 #: Three texts of 3, 2 and 1 tokens: the mean length is 2.
@@ -188,12 +188,9 @@ def test_each_lane_has_its_own_parameters(library: Library) -> None:
 WORDED = {"red": 0.0, "red wine": 60.0, "blue": 0.0}
 
 
-def _similarities(
-    plane: Callable[[Mapping[str, float]], Library], rules: pl.DataFrame
-) -> dict[tuple[int, int], float]:
+def _similarities(plane: Plane, rules: pl.DataFrame) -> dict[tuple[int, int], float]:
     """`(lane, item)` to the query similarity of two experiences to the query "red"."""
     library = plane(WORDED)
-    library.add(texts_frame(WORDED))
     lanes = rules["lane_id"].to_list()
     policies = frame(
         Policies,
@@ -212,23 +209,19 @@ def _similarities(
     return {(lane, item): similarity for lane, item, similarity in rows}
 
 
-def test_lexical_similarity_is_by_words(
-    plane: Callable[[Mapping[str, float]], Library], settings: Settings
-) -> None:
+def test_lexical_similarity_is_by_words(plane: Plane, settings: Settings) -> None:
     found = _similarities(plane, settings(recall_similarity="lexical"))
     assert found == {(1, 0): 1.0, (1, 1): 0.0}
 
 
-def test_hybrid_similarity_is_the_mean_of_both(
-    plane: Callable[[Mapping[str, float]], Library], settings: Settings
-) -> None:
+def test_hybrid_similarity_is_the_mean_of_both(plane: Plane, settings: Settings) -> None:
     # Vector .5 and 1, lexical 1 and 0.
     found = _similarities(plane, settings(recall_similarity="hybrid"))
     assert found == {(1, 0): pytest.approx(0.75), (1, 1): pytest.approx(0.5)}
 
 
 def test_lanes_of_all_three_similarities_stand_side_by_side(
-    plane: Callable[[Mapping[str, float]], Library], settings: Settings
+    plane: Plane, settings: Settings
 ) -> None:
     measures = {1: "vector", 2: "lexical", 3: "hybrid"}
     rules = [settings([lane], recall_similarity=name) for lane, name in measures.items()]

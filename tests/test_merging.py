@@ -1,27 +1,22 @@
 """Section 4.4: the same lesson joins, another does not, and nothing manufactures a success."""
 
-from collections.abc import Callable, Mapping
-
 import polars as pl
 import pytest
 
 from memos_flow.library import Library
 from memos_flow.merging import assigned, current_lines, merged, new_lines
 from memos_flow.schemas import Guidance, Policies
-from memos_flow.texts import content_id, texts_frame
-from tests.conftest import Settings
+from memos_flow.texts import content_id
+from tests.conftest import Plane, Settings
 from tests.frames import frame
 
 #: Angles of four lessons: cos(30) = 0.87 merges, cos(10) = 0.98 merges across types, cos(90) = 0.
 ANGLES = {"lesson": 0.0, "near": 10.0, "like": 30.0, "other": 90.0}
-Plane = Callable[[Mapping[str, float]], Library]
 
 
 @pytest.fixture
 def texts(plane: Plane) -> Library:
-    library = plane(ANGLES)
-    library.add(texts_frame(ANGLES))
-    return library
+    return plane(ANGLES)
 
 
 def _experience(

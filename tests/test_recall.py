@@ -1,6 +1,6 @@
 """Section 4.8: the four channels, their scores, floors, cuts and fates."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import log
 from typing import Any
 
@@ -10,14 +10,13 @@ import pytest
 from memos_flow.library import Library
 from memos_flow.recall import Known, recalled
 from memos_flow.schemas import Policies, Skills, Traces, Trajectories, WorldModels
-from memos_flow.texts import content_id, texts_frame
-from tests.conftest import Settings
+from memos_flow.texts import content_id
+from tests.conftest import Plane, Settings
 from tests.frames import frame
 
 ANGLES = {"query": 0.0, "same": 0.0, "half": 60.0, "third": 70.5287794, "none": 90.0}
 
 
-Plane = Callable[[Mapping[str, float]], Library]
 Rows = Sequence[Mapping[str, Any]]
 #: Texts that none of the others is like.
 SPREAD = {f"text {number}": number * 5.0 for number in range(6)}
@@ -27,13 +26,7 @@ RECENCY = 0.5 ** (1 / 30)
 
 @pytest.fixture
 def texts(plane: Plane) -> Library:
-    return _stocked(plane, ANGLES | SPREAD)
-
-
-def _stocked(plane: Plane, angles: Mapping[str, float]) -> Library:
-    library = plane(angles)
-    library.add(texts_frame(angles))
-    return library
+    return plane(ANGLES | SPREAD)
 
 
 def _recalled(
@@ -182,7 +175,7 @@ def test_the_task_it_was_learned_in_counts_by_the_context_weight(
 def test_an_experience_whose_field_the_query_names_is_more_similar(
     plane: Plane, settings: Settings
 ) -> None:
-    library = _stocked(plane, {"sum the net_amount column": 0.0, "half": 60.0})
+    library = plane({"sum the net_amount column": 0.0, "half": 60.0})
     rows = [
         {"text": "half", "field": "rows[].net_amount"},
         {"text": "half", "field": "rows[].currency"},
@@ -401,7 +394,7 @@ def test_a_trace_with_the_number_of_a_source_is_not_dropped(
 
 
 def test_fused_ranks_as_worked_on_paper(plane: Plane, settings: Settings) -> None:
-    library = _stocked(plane, {"red green": 0.0, "blue": 10.0, "green red": 40.0, "red blue": 20.0})
+    library = plane({"red green": 0.0, "blue": 10.0, "green red": 40.0, "red blue": 20.0})
     rows = [{"text": "blue"}, {"text": "green red"}, {"text": "red blue"}]
     rules = settings(recall_ranker="rrf_mmr", recall_rrf_k=60)
     items = _recalled(library, rules, query="red green", policies=rows).sort("item_id")
@@ -423,7 +416,7 @@ NEAR = {"query": 0.0, "first": 0.0, "double": 1.0, "another": 60.0}
 def _near_double(plane: Plane, settings: Settings, **over: object) -> dict[int, str]:
     rows = [{"text": "first"}, {"text": "double"}, {"text": "another"}]
     rules = settings(recall_experiences=2, **over)
-    return _fates(_recalled(_stocked(plane, NEAR), rules, policies=rows))
+    return _fates(_recalled(plane(NEAR), rules, policies=rows))
 
 
 def test_a_different_text_is_preferred_to_a_near_duplicate(
@@ -474,14 +467,14 @@ def test_rank_fusion_without_places_injects_nothing(texts: Library, settings: Se
 
 
 def test_a_name_inside_another_word_is_not_the_field(plane: Plane, settings: Settings) -> None:
-    library = _stocked(plane, {"update the ledger": 0.0, "half": 60.0})
+    library = plane({"update the ledger": 0.0, "half": 60.0})
     rows = [{"text": "half", "field": "rows[].date"}]
     items = _recalled(library, settings(), query="update the ledger", policies=rows)
     assert items["query_similarity"].item() == pytest.approx(0.5)
 
 
 def test_a_two_character_chinese_field_is_named(plane: Plane, settings: Settings) -> None:
-    library = _stocked(plane, {"汇总金额": 0.0, "half": 60.0})
+    library = plane({"汇总金额": 0.0, "half": 60.0})
     rows = [{"text": "half", "field": "rows[].金额"}]
     items = _recalled(library, settings(), query="汇总金额", policies=rows)
     assert items["query_similarity"].item() > 0.5

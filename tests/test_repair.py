@@ -24,8 +24,8 @@ NOW = 3
 HISTORY: Sequence[tuple[int, int, float]] = ((1, 11, 0.4), (2, 12, 0.2), (3, 13, -0.3))
 
 
-def _lived(history: Sequence[tuple[int, int, float]], **over: Any) -> pl.LazyFrame:
-    """The traces in their contexts; action, trace and execution ids are told apart by tens."""
+def _lived(history: Sequence[tuple[int, int, float]]) -> pl.LazyFrame:
+    """One trace per row, in its context; its number is also that of its execution."""
     traces = [
         {
             "lane_id": 1,
@@ -37,7 +37,7 @@ def _lived(history: Sequence[tuple[int, int, float]], **over: Any) -> pl.LazyFra
         for number, (step, _, value) in enumerate(history)
     ]
     actions = [
-        {"execution_id": number, "action_text_id": action, "tool": "bash"} | over
+        {"execution_id": number, "action_text_id": action, "tool": "bash"}
         for number, (_, action, _) in enumerate(history)
     ]
     tasks = pl.LazyFrame(

@@ -1,6 +1,6 @@
 """Section 4.6: what may be a skill, what is one skill, and what happens to it afterwards."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,9 @@ from memos_flow.library import Library
 from memos_flow.merging import current_lines
 from memos_flow.schemas import Eligibility, Guidance, PacketItems, Policies, Skills, Trials
 from memos_flow.skills import built, decided, eligibility, members, supplements, used
-from memos_flow.texts import content_id, texts_frame
+from memos_flow.texts import content_id
 from memos_flow.wording import Wording
-from tests.conftest import Settings
+from tests.conftest import Plane, Settings
 from tests.frames import frame
 
 #: Lessons by angle. Skills cluster at 0.9 here: cos(20) = 0.94 and less is one skill, cos(30) =
@@ -35,14 +35,11 @@ ANGLES = {
     "pay $1 for {domain}": 0.0,
 }
 SIMILAR = 0.9
-Plane = Callable[[Mapping[str, float]], Library]
 
 
 @pytest.fixture
 def texts(plane: Plane) -> Library:
-    library = plane(ANGLES)
-    library.add(texts_frame(ANGLES))
-    return library
+    return plane(ANGLES)
 
 
 def _experience(policy_id: int, text: str, kind: str = "success_pattern", **over: Any) -> dict:

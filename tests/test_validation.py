@@ -6,11 +6,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from memos_flow.library import Library
 from memos_flow.schemas import Checks, PacketItems, Policies, Skills, Trials
-from memos_flow.texts import content_id, texts_frame
+from memos_flow.texts import content_id
 from memos_flow.validation import validated, validations
-from tests.conftest import Settings
+from tests.conftest import Plane, Settings
 from tests.frames import frame
 
 ANGLES = {"repair": 0.0, "same": 20.0, "other": 90.0}
@@ -29,11 +28,8 @@ CARRIED = {"lane_id": 1, "step": 1, "channel": "experience", "item_id": 0, "fate
 
 
 @pytest.fixture
-def confirm(
-    plane: Callable[[Mapping[str, float]], Library], settings: Settings
-) -> Callable[..., pl.DataFrame]:
+def confirm(plane: Plane, settings: Settings) -> Callable[..., pl.DataFrame]:
     library = plane(ANGLES)
-    library.add(texts_frame(ANGLES))
 
     def run(
         experience: Mapping[str, Any] = REPAIR,
