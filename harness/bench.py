@@ -26,7 +26,6 @@ import numpy as np
 import polars as pl
 from omegaconf import DictConfig
 
-import memos_flow.step
 from harness.bench_data import GROWN_STEP, drawn, plan_of, recorded, with_many
 from harness.configuration import compose_config, variants_frame
 from harness.loop import Plan, remembered, run, settings_of
@@ -36,6 +35,7 @@ from harness.recording import Recording
 from harness.resources import DATASETS
 from harness.runs import execute, mind_of
 from harness.store import Store
+from memos_flow import step
 from memos_flow.recall import Known, recalled
 from memos_flow.schemas import Policies
 from memos_flow.texts import texts_frame
@@ -47,6 +47,8 @@ _QUICK: Final = 10
 _MUCH: Final = 100
 _QUERIES: Final = 40
 _SAMPLED_EVERY: Final = 0.005
+#: The functions of a step, whose comments name its stages.
+_PARTS: Final = ("take_step", "_recall", "_learn", "_practise")
 #: What ru_maxrss counts in, in mebibytes.
 _RSS_UNIT: Final = 1 / 2**20 if sys.platform == "darwin" else 1 / 2**10
 
@@ -252,8 +254,8 @@ def _recalls(recording: Recording, uri: str, experiences: int) -> list[Figure]:
     library.add(recording.texts)
     indexes = Path(uri) / "beside"
     plan = plan_of(recording, variants_frame(compose_config([])), indexes)
-    memory = remembered(Store.open(uri), library, 0)
     lanes = plan.lanes()
+    memory = remembered(Store.open(uri), library, 0, lanes["lane_id"])
     rules = settings_of(lanes, plan.variants, plan.source.recording.arms).lazy()
     policies, lane = memory.policies.lazy(), lanes["lane_id"][0]
     near = Neighbours(library, indexes, experiences // 2)
@@ -349,20 +351,22 @@ def _timed(plan: Plan, uri: str) -> tuple[list[float], list[float]]:
 
 @contextmanager
 def _sampled() -> Iterator[Counter[str]]:
-    """Where this thread is, looked at many times: the stage of `take_step`, by the comment above
-    the line, or what the harness does."""
+    """Where this thread is, looked at many times: the stage of the step, by the comment above the
+    line, or what the harness does."""
     counts: Counter[str] = Counter()
     watched, done = threading.get_ident(), threading.Event()
     stages = _stages_by_line()
+    parts = {part.__code__ for name, part in vars(step).items() if name in _PARTS}
 
     def look() -> None:
         while not done.wait(_SAMPLED_EVERY):
             frame = sys._current_frames().get(watched)
             place = "run loop"
             while frame is not None:
-                if frame.f_code is memos_flow.step.take_step.__code__:
+                if frame.f_code in parts:
                     place = stages[frame.f_lineno]
-                elif frame.f_code is Store.commit.__code__:
+                    break
+                if frame.f_code is Store.commit.__code__:
                     place = "commit"
                 frame = frame.f_back
             counts[place] += 1
@@ -379,7 +383,7 @@ def _sampled() -> Iterator[Counter[str]]:
 def _stages_by_line() -> dict[int, str]:
     """Each line of the step's file with the last one-line comment of that indentation."""
     stages, stage = {}, "step"
-    source = Path(memos_flow.step.__file__).read_text(encoding="utf-8")
+    source = Path(step.__file__).read_text(encoding="utf-8")
     for number, line in enumerate(source.splitlines(), start=1):
         if line.startswith("    # ") and not line.rstrip().endswith("."):
             stage = line.removeprefix("    # ")

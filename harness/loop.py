@@ -94,17 +94,21 @@ def run(plan: Plan, mind: Mind, store: Store, shard: int = 0) -> float:
         }
         store.commit({**setup, **library.drain()}, shard=shard, step=SETUP_STEP, lanes=lanes.height)
     memory = (
-        remembered(store, library, shard) if any(step >= 0 for step in done) else Memory.empty()
+        remembered(store, library, shard, lanes["lane_id"])
+        if any(step >= 0 for step in done)
+        else Memory.empty(lanes["lane_id"])
     )
     controls = control_lines(recording, library)
     trialist = plan.source.trialist(lanes, itinerary, mind)
     if not memory.trials.is_empty():
-        trialist.restore(memory.trials, store.read("shown_faults", store.commits(shard)))
+        trialist.restore(
+            memory.lanes.each(memory.trials), store.read("shown_faults", store.commits(shard))
+        )
     shortlist = Neighbours(library, plan.indexes / str(shard))
     steps = sorted(set(itinerary["step"]) - set(done))
     for step in progress(steps, total=len(steps), description="steps"):
         starts = itinerary.filter(pl.col("step") == step)
-        tables = take_step(
+        taken = take_step(
             memory,
             starts,
             itinerary,
@@ -115,21 +119,23 @@ def run(plan: Plan, mind: Mind, store: Store, shard: int = 0) -> float:
             shortlist,
             trialist,
         )
+        tables = taken.tables()
         if plan.strict:
             _check_strictly(tables, library)
         # Committed before anything else happens.
         rows = {**tables, **library.drain(), **trialist.drain()}
         store.commit(rows, shard=shard, step=step, lanes=starts.height)
-        memory = memory.after(tables)
+        memory = memory.after(taken)
     store.compact()
     return time.perf_counter() - started
 
 
-def remembered(store: Store, library: Library, shard: int) -> Memory:
+def remembered(store: Store, library: Library, shard: int, lane_ids: pl.Series) -> Memory:
     """What the lanes of a shard know by its committed steps; the library takes over their texts."""
     commits = store.commits(shard)
     library.restore(store.read("texts", commits), store.read("embeddings", commits))
-    return Memory.as_of({name: store.read(name, commits) for name in Memory.tables()})
+    tables = {name: store.read(name, commits) for name in Memory.tables()}
+    return Memory.as_of(tables, lane_ids)
 
 
 def settings_of(lanes: pl.DataFrame, variants: pl.DataFrame, arms: pl.DataFrame) -> pl.DataFrame:

@@ -236,3 +236,10 @@ def injected(items: dy.LazyFrame[PacketItems], lines: pl.LazyFrame) -> dy.LazyFr
             .cast(pl.Enum(ITEM_FATES))
         )
     )
+
+
+def carried(items: dy.LazyFrame[PacketItems]) -> pl.LazyFrame:
+    """What the packets hold of experiences and skills: `lane_id`, `channel`, `item_id`."""
+    return items.filter(
+        pl.col("fate") == "injected", pl.col("channel").is_in(["experience", "skill"])
+    ).select("lane_id", "channel", "item_id")

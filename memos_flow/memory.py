@@ -1,13 +1,15 @@
-"""What the lanes know at the start of a step."""
+"""What the lanes know at the start of a step, and what a step adds to it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import dataframely as dy
 import polars as pl
 
+from memos_flow.alike import Alike
 from memos_flow.schemas import (
+    LANE_TABLES,
     TABLES,
     CandidatePool,
     Eligibility,
@@ -25,9 +27,27 @@ from memos_flow.schemas import (
 
 
 @dataclass(frozen=True)
+class Step:
+    """The rows that a step adds: those of content tables, and those of lanes that stand for lanes
+    alike, by table, once for every way in which lanes are alike."""
+
+    content: Mapping[str, pl.DataFrame]
+    parts: Sequence[tuple[Alike, Mapping[str, pl.DataFrame]]]
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """The rows of every lane, by table."""
+        return {
+            **self.content,
+            **{name: lanes.each(rows) for lanes, part in self.parts for name, rows in part.items()},
+        }
+
+
+@dataclass(frozen=True)
 class Memory:
     """The current version of every row that later steps read, for all lanes together."""
 
+    #: Lanes that know the same: the tables hold the rows of those that stand for the others.
+    lanes: Alike
     trials: dy.DataFrame[Trials]
     trajectories: dy.DataFrame[Trajectories]
     episodes: dy.DataFrame[Episodes]
@@ -42,30 +62,54 @@ class Memory:
     candidate_pool: dy.DataFrame[CandidatePool]
 
     @classmethod
-    def empty(cls) -> Self:
-        """No lane knows anything."""
+    def empty(cls, lane_ids: pl.Series) -> Self:
+        """No lane knows anything: all are alike."""
         empty: dict[str, Any] = {name: TABLES[name].create_empty() for name in _NAMES}
-        return cls(**empty)
+        nothing = lane_ids.to_frame("lane_id").with_columns(known=pl.lit(0))
+        return cls(lanes=Alike.by(nothing), **empty)
 
     @classmethod
-    def as_of(cls, tables: Mapping[str, pl.DataFrame]) -> Self:
+    def as_of(cls, tables: Mapping[str, pl.DataFrame], lane_ids: pl.Series) -> Self:
         """The memory that the rows stored so far amount to: what a resumed run starts from."""
-        return cls.empty().after(tables)
+        content = {name: rows for name, rows in tables.items() if name not in LANE_TABLES}
+        of_lanes = {name: rows for name, rows in tables.items() if name in LANE_TABLES}
+        return cls.empty(lane_ids).after(Step(content, [(Alike.alone(lane_ids), of_lanes)]))
 
     @staticmethod
     def tables() -> tuple[str, ...]:
         """The stored tables that a memory is made of."""
         return _NAMES
 
-    def after(self, step: Mapping[str, pl.DataFrame]) -> Self:
-        """The memory with the rows of a step: a newer version replaces the older."""
-        newest: dict[str, Any] = {
-            name: _newest(name, getattr(self, name), step[name]) for name in _NAMES
+    def of(self, lanes: Alike) -> Self:
+        """What the lanes that stand in `lanes` know."""
+        known: dict[str, Any] = {
+            name: lanes.rows(rows, self.lanes) if name in LANE_TABLES else rows
+            for name, rows in self._frames().items()
         }
-        return type(self)(**newest)
+        return type(self)(lanes=lanes, **known)
+
+    def after(self, step: Step) -> Self:
+        """The memory with the rows of a step: a newer version replaces the older."""
+        parts = [
+            (lanes, {name: rows for name, rows in part.items() if name in _NAMES})
+            for lanes, part in step.parts
+            if not part.keys().isdisjoint(_NAMES)
+        ]
+        grown = Alike.by(self.lanes, *(lanes.equal(*part.values()) for lanes, part in parts))
+        known = self.of(grown)
+        new = dict(step.content)
+        for lanes, part in parts:
+            new |= {name: grown.rows(rows, lanes) for name, rows in part.items()}
+        newest: dict[str, Any] = {
+            name: _newest(name, rows, new[name]) for name, rows in known._frames().items()
+        }
+        return type(self)(lanes=grown, **newest)
+
+    def _frames(self) -> dict[str, pl.DataFrame]:
+        return {name: getattr(self, name) for name in _NAMES}
 
 
-_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Memory))
+_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Memory) if field.name != "lanes")
 #: What identifies a thing across its versions, and what orders the versions.
 _VERSIONS: Mapping[str, tuple[list[str], str]] = {
     "trajectories": (["execution_id", "position"], "position"),

@@ -3,7 +3,7 @@
 import dataframely as dy
 import polars as pl
 
-from memos_flow.schemas import Feedback, Opportunities, PacketItems, Policies, Trials
+from memos_flow.schemas import Feedback, Opportunities, Policies, Trials
 from memos_flow.schemas.opportunities import CRITERIA
 
 
@@ -14,19 +14,19 @@ def opportunities(
     changed: dy.LazyFrame[Policies],
     known: dy.LazyFrame[Policies],
     failures: pl.LazyFrame,
-    packet_items: dy.LazyFrame[PacketItems],
+    carried: pl.LazyFrame,
     settings: pl.LazyFrame,
 ) -> dy.LazyFrame[Opportunities]:
     """C1, C2 and C3 of the step; a setting that switches a path off is not an opportunity.
 
     C1: a scored trial has its structured feedback. C2: an actionable significant feedback changed
     an experience. C3: where the memory held a lesson with the kind and non-null field of a check
-    that fails now, the packet contained one.
+    that fails now, the packet contained one (`carried`: `lane_id`, `channel`, `item_id`).
     """
     parts = [
         _feedback_grew(trials, feedback),
         _experience_changed(lessons, changed),
-        _relevant_recalled(trials, known, failures, packet_items, settings),
+        _relevant_recalled(trials, known, failures, carried, settings),
     ]
     return Opportunities.cast(
         pl.concat(
@@ -76,7 +76,7 @@ def _relevant_recalled(
     trials: dy.LazyFrame[Trials],
     known: dy.LazyFrame[Policies],
     failures: pl.LazyFrame,
-    packet_items: dy.LazyFrame[PacketItems],
+    carried: pl.LazyFrame,
     settings: pl.LazyFrame,
 ) -> pl.LazyFrame:
     failing = failures.filter(pl.col("field").is_not_null()).select(
@@ -98,11 +98,11 @@ def _relevant_recalled(
             how="inner",
         )
     )
-    carried = packet_items.filter(
-        (pl.col("fate") == "injected") & (pl.col("channel") == "experience")
-    ).select("lane_id", policy_id="item_id", there=pl.lit(True))
+    held = carried.filter(pl.col("channel") == "experience").select(
+        "lane_id", policy_id="item_id", there=pl.lit(True)
+    )
     return (
-        relevant.join(carried, on=["lane_id", "policy_id"], how="left")
+        relevant.join(held, on=["lane_id", "policy_id"], how="left")
         .group_by("lane_id", "step")
         .agg(met=pl.col("there").fill_null(False).any(), opportunities=pl.lit(1))
     )

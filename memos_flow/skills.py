@@ -10,7 +10,7 @@ import polars as pl
 
 from memos_flow.lessons import THEN
 from memos_flow.library import Library
-from memos_flow.schemas import Eligibility, PacketItems, Policies, Skills, Trials
+from memos_flow.schemas import Eligibility, Policies, Skills, Trials
 from memos_flow.schemas.vocabulary import ANCHOR_TYPES, ELIGIBILITY, LIFECYCLE_STATUSES
 from memos_flow.wording import Wording, filled
 
@@ -114,19 +114,18 @@ def supplements(
 
 def used(
     skills: dy.LazyFrame[Skills],
-    packet_items: dy.LazyFrame[PacketItems],
+    carried: pl.LazyFrame,
     trials: dy.LazyFrame[Trials],
     settings: pl.LazyFrame,
 ) -> dy.LazyFrame[Skills]:
     """The skills with this step's trials counted, and the status that follows.
 
-    eta = (passed + 1) / (tried + 2) over scored trials whose packet contained the skill. A
+    eta = (passed + 1) / (tried + 2) over scored trials whose packet contained the skill (`carried`:
+    `lane_id`, `channel`, `item_id`). A
     candidate is active after `skills.activate_passed` passed trials; archived at
     eta <= `skills.archive_eta` with `skills.archive_tried` trials or more.
     """
-    shown = packet_items.filter(
-        (pl.col("fate") == "injected") & (pl.col("channel") == "skill")
-    ).select("lane_id", skill_id="item_id")
+    shown = carried.filter(pl.col("channel") == "skill").select("lane_id", skill_id="item_id")
     outcomes = trials.filter(pl.col("passed").is_not_null()).select(
         "lane_id", "step", now_passed="passed"
     )

@@ -1,12 +1,14 @@
 """One step of every lane: recall, trial, feedback, learning, in the order of section 4.9."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar, overload
 
 import dataframely as dy
 import polars as pl
+from polars import selectors as cs
 
+from memos_flow.alike import Alike
 from memos_flow.cognition import cognition
 from memos_flow.controls import controlled, without_own
 from memos_flow.drafts import drafts, typed
@@ -19,10 +21,10 @@ from memos_flow.induction import (
     pooled,
     regained,
 )
-from memos_flow.injection import injected, lines, marked, packets, within_budget
+from memos_flow.injection import carried, injected, lines, marked, packets, within_budget
 from memos_flow.lessons import lessons
 from memos_flow.library import Library
-from memos_flow.memory import Memory
+from memos_flow.memory import Memory, Step
 from memos_flow.merging import UNWORDED, assigned, current_lines, merged, new_lines
 from memos_flow.promises import opportunities
 from memos_flow.recall import Known, recalled
@@ -34,6 +36,7 @@ from memos_flow.schemas import (
     Executions,
     Guidance,
     Lessons,
+    PacketItems,
     Packets,
     Policies,
     Trajectories,
@@ -78,48 +81,186 @@ def take_step(
     wording: Wording,
     shortlist: Shortlist,
     run_trials: RunTrials,
-) -> dict[str, pl.DataFrame]:
-    """All rows that the step adds, by table.
+) -> Step:
+    """All rows that the step adds.
 
     `itinerary`: every task of every lane: `lane_id`, `step`, `family`, `task`, `query_text_id`,
     `file_names`, `domain`, `tool`; `starts`: its rows of this step. `settings`: a row per lane, its
     variant's columns, `observational` and `packet_source_lane_id`. `controls`: the lines of
     `controls.controlled`. `shortlist`: of very large lanes, what is near. No lane reads another's
     rows, but for a control's declared source.
-    """
-    rules, asks = settings.lazy(), starts.lazy()
-    policies_before, guidance_before = known.policies.lazy(), known.guidance.lazy()
 
+    Each part is done once for all lanes that know the same, meet the same and have the same of the
+    settings that the part is given: see `alike`.
+    """
+    now = starts.select("lane_id", "step")
+    alone = Alike.alone(now["lane_id"])
+    here = settings.join(now, on="lane_id", how="semi", maintain_order="left")
+
+    asks = starts.select("lane_id", "step", "query_text_id")
+    asking = Alike.by(asks, known.lanes, here.select("lane_id", _RECALL))
+    packet_items, own, approximate = _recall(
+        known.of(asking),
+        asking.rows(asks, alone).lazy(),
+        asking.rows(here.select("lane_id", _RECALL), alone).lazy(),
+        library,
+        wording,
+        shortlist,
+    )
+    shown = _now(carried(packet_items.lazy()))
+
+    # Trial
+    every_own = Packets.cast(asking.each(own).lazy())
+    given = controlled(every_own, controls.lazy(), starts.lazy(), here.lazy(), library)
+    packet = _now(marked(given, asking.each(approximate).lazy()))
+    world = run_trials(starts, packet)
+    meeting = Alike.by(alone.equal(world.trials, world.remarks), asking.equal(shown), known.lanes)
+
+    until_now = itinerary.join(now, on="lane_id", suffix="_now").filter(
+        pl.col("step") <= pl.col("step_now")
+    )
+    learning = Alike.by(meeting, here.select("lane_id", _LEARNING))
+    learned, confirmed = _learn(
+        known.of(learning),
+        replace(
+            world,
+            trials=Trials.cast(learning.rows(world.trials, alone)),
+            remarks=learning.rows(world.remarks, alone),
+        ),
+        learning.rows(shown, asking).lazy(),
+        learning.rows(now, alone).lazy(),
+        learning.rows(until_now.drop("step_now"), alone).lazy(),
+        learning.rows(here.select("lane_id", _LEARNING), alone).lazy(),
+        library,
+        wording,
+        shortlist,
+    )
+    policies, guidance = learned["policies"], learned["guidance"]
+
+    practising = Alike.by(
+        meeting,
+        learning.equal(policies, guidance, confirmed),
+        here.select("lane_id", _PRACTISING),
+    )
+    practised = _practise(
+        known.of(practising),
+        practising.rows(policies, learning),
+        practising.rows(guidance, learning).lazy(),
+        practising.rows(confirmed, learning).lazy(),
+        practising.rows(shown, asking).lazy(),
+        practising.rows(world.trials, alone).lazy(),
+        practising.rows(now, alone).lazy(),
+        practising.rows(here.select("lane_id", _PRACTISING), alone).lazy(),
+        library,
+        wording,
+    )
+
+    # Environment cognition
+    pooling = Alike.by(now, known.lanes, learning.equal(policies), here.select("lane_id", _POOLING))
+    known_to_all = known.of(pooling)
+    changed = Policies.cast(pooling.rows(policies, learning).lazy())
+    models = _now(
+        cognition(
+            _standing(known_to_all.policies, changed),
+            changed,
+            known_to_all.world_models.lazy(),
+            pooling.rows(now, alone).lazy(),
+            pooling.rows(here.select("lane_id", _POOLING), alone).lazy(),
+            library,
+            wording,
+        )
+    )
+    return Step(
+        content={
+            "executions": world.executions,
+            "checks": world.checks,
+            "trajectories": world.trajectories,
+        },
+        parts=[
+            (alone, {"packets": packet}),
+            (asking, {"packet_items": packet_items}),
+            (learning, learned),
+            (practising, practised),
+            (pooling, {"world_models": models}),
+        ],
+    )
+
+
+# The settings that each part reads; it is given no others.
+_RECALL = cs.starts_with("recall_", "clock_", "injection_") | cs.by_name("merge_guidance_lines")
+_LEARNING = cs.starts_with(
+    "verdict_",
+    "feedback_",
+    "gate_",
+    "clock_",
+    "reward_",
+    "draft_",
+    "validation_",
+    "merge_",
+    "repair_",
+    "induction_",
+) | cs.by_name("observational", "recall_packet", "skills_min_gain")
+_PRACTISING = cs.starts_with("skills_") | cs.by_name(
+    "validation_observational", "merge_guidance_lines"
+)
+_POOLING = cs.starts_with("cognition_")
+
+
+def _recall(
+    known: Memory,
+    asks: pl.LazyFrame,
+    rules: pl.LazyFrame,
+    library: Library,
+    wording: Wording,
+    shortlist: Shortlist,
+) -> tuple[dy.DataFrame[PacketItems], dy.DataFrame[Packets], pl.DataFrame]:
+    """The candidates with their fates, the packet of each lane's own memory, and the lanes
+    (`lane_id`) whose candidates an approximate index chose."""
     # Recall
-    skills_before = known.skills.lazy()
+    policies, skills = known.policies.lazy(), known.skills.lazy()
     queries = asks.join(rules, on="lane_id").select(
         "lane_id", "step", text_id="query_text_id", weight="recall_context_weight"
     )
     offer = Known(
-        Policies.cast(shortlist.for_recall(policies_before, queries)),
-        skills_before,
+        Policies.cast(shortlist.for_recall(policies, queries)),
+        skills,
         known.traces.lazy(),
         known.trajectories.lazy(),
         known.world_models.lazy(),
-        every_policy=policies_before,
+        every_policy=policies,
     )
-    candidates = _now(recalled(offer, asks, rules, library))
-    picked = candidates.lazy().filter(
-        pl.col("channel") == "experience", pl.col("fate") == "injected"
-    )
-    remembered = _now(current_lines(_of(guidance_before, picked, "item_id"), rules)).lazy()
+    candidates = _now(recalled(offer, asks, rules, library)).lazy()
+    picked = candidates.filter(pl.col("channel") == "experience", pl.col("fate") == "injected")
+    remembered = _now(current_lines(_of(known.guidance.lazy(), picked, "item_id"), rules)).lazy()
     offered = _now(
-        within_budget(lines(candidates.lazy(), remembered, skills_before, library, wording), rules)
+        within_budget(lines(candidates, remembered, skills, library, wording), rules)
+    ).lazy()
+    return (
+        _now(without_own(injected(candidates, offered), rules)),
+        _now(packets(offered, asks, library)),
+        _now(shortlist.approximate()),
     )
-    own = _now(packets(offered.lazy(), asks, library)).lazy()
-    chosen = controlled(own, controls.lazy(), asks, rules, library)
-    packet = _now(marked(chosen, shortlist.approximate()))
-    packet_items = _now(without_own(injected(candidates.lazy(), offered.lazy()), rules))
 
-    # Trial
-    world = run_trials(starts, packet)
+
+def _learn(
+    known: Memory,
+    world: World,
+    shown: pl.LazyFrame,
+    starts: pl.LazyFrame,
+    spoken_of: pl.LazyFrame,
+    rules: pl.LazyFrame,
+    library: Library,
+    wording: Wording,
+    shortlist: Shortlist,
+) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
+    """What the trials teach, by table; and the validations of this step.
+
+    `shown`: `lane_id`, `channel`, `item_id` of what the packet held of experiences and skills;
+    `spoken_of`: the tasks so far, which feedback may be about.
+    """
     trials, executions = world.trials.lazy(), world.executions.lazy()
     checks = world.checks.lazy()
+    policies_before, guidance_before = known.policies.lazy(), known.guidance.lazy()
     # Late feedback re-scores closed episodes, so earlier trials and trajectories are at hand too.
     all_trials = Trials.cast(pl.concat([known.trials.lazy(), trials]))
     trajectories = Trajectories.cast(
@@ -149,7 +290,7 @@ def take_step(
     learned = _now(
         typed(lessons(feedback, episode, failing, trajectories, rules, library, wording))
     ).lazy()
-    spoken_of = itinerary.lazy().rename({"step": "episode_step"})
+    spoken_of = spoken_of.rename({"step": "episode_step"})
     drafted = _now(drafts(learned, spoken_of, rules)).lazy()
 
     # Validation comes before merging
@@ -159,8 +300,8 @@ def take_step(
             drafted,
             trials,
             checks,
-            packet_items.lazy(),
-            skills_before,
+            shown,
+            known.skills.lazy(),
             rules,
             library,
         )
@@ -192,19 +333,19 @@ def take_step(
     # Induction
     valued = _now(eligible_traces(all_traces, trajectories, spoken_of, rules)).lazy()
     fresh = valued.join(
-        starts.lazy().select("lane_id", episode_step="step"),
+        starts.select("lane_id", episode_step="step"),
         on=["lane_id", "episode_step"],
         how="semi",
     )
     pooled_before = known.candidate_pool.lazy()
     repeats = _now(associated(fresh, merged_now, pooled_before, library)).lazy()
-    pool = _now(pooled(fresh, repeats, pooled_before, asks)).lazy()
+    pool = _now(pooled(fresh, repeats, pooled_before, starts)).lazy()
     found = _now(induced(pool, valued, spoken_of, library)).lazy()
-    moved = _now(regained(merged_now, repeats, valued, asks)).lazy()
+    moved = _now(regained(merged_now, repeats, valued, starts)).lazy()
 
     # What changed, put into words
     spoken = merged_now.join(mending, on=_EXPERIENCE, how="semi").join(
-        starts.lazy().select("lane_id", now="step"), on="lane_id"
+        starts.select("lane_id", now="step"), on="lane_id"
     )
     touched = spoken.with_columns(updated_step="now").select(UNWORDED)
     newest = pl.concat([changed, found])
@@ -216,19 +357,49 @@ def take_step(
     policies = _now(
         Policies.cast(rendered(newest, current_lines(all_lines, rules), library, wording))
     ).lazy()
+    return {
+        "trials": world.trials,
+        "episodes": _now(episode),
+        "feedback": _now(feedback),
+        "traces": _now(traces),
+        "lessons": _now(_with_effects(learned, effects)),
+        "policies": _now(policies),
+        "guidance": _now(guidance),
+        "repairs": _now(mended),
+        "candidate_pool": _now(pool),
+        "opportunities": _now(
+            opportunities(
+                trials, feedback, learned, policies, policies_before, failing, shown, rules
+            )
+        ),
+    }, _now(confirmed)
 
+
+def _practise(
+    known: Memory,
+    policies: pl.DataFrame,
+    guidance: pl.LazyFrame,
+    confirmed: pl.LazyFrame,
+    shown: pl.LazyFrame,
+    trials: pl.LazyFrame,
+    starts: pl.LazyFrame,
+    rules: pl.LazyFrame,
+    library: Library,
+    wording: Wording,
+) -> dict[str, pl.DataFrame]:
+    """The skills that were tried or (re)built, and whether experiences may be in one.
+
+    `policies`, `guidance`, `confirmed`: what `_learn` added.
+    """
     # Skills
-    standing_now = Policies.cast(
-        pl.concat([standing.join(policies, on=_EXPERIENCE, how="anti"), policies])
-    )
-    judged = _now(decided(standing_now, rules)).lazy()
-    tried = _now(used(skills_before, packet_items.lazy(), trials, rules)).lazy()
+    skills_before, all_lines = known.skills.lazy(), pl.concat([known.guidance.lazy(), guidance])
+    standing = _standing(known.policies, Policies.cast(policies.lazy()))
+    judged = _now(decided(standing, rules)).lazy()
+    tried = _now(used(skills_before, shown, trials, rules)).lazy()
     placed = members(judged, tried, library).lazy()
     helping = _now(supplements(judged, placed, tried, library)).lazy()
     told = pl.concat([frame.select(_EXPERIENCE) for frame in (placed, helping)])
-    lines_now = _now(
-        current_lines(_of(pl.concat([guidance_before, guidance]), told, "policy_id"), rules)
-    ).lazy()
+    lines_now = _now(current_lines(_of(all_lines, told, "policy_id"), rules)).lazy()
     skills = _now(
         built(
             judged,
@@ -238,48 +409,21 @@ def take_step(
             skills_before,
             tried,
             lines_now,
-            asks,
+            starts,
             library,
             wording,
         )
     ).lazy()
-    decisions = _now(eligibility(judged, placed, skills, known.eligibility.lazy(), asks))
+    decisions = _now(eligibility(judged, placed, skills, known.eligibility.lazy(), starts))
+    return {"skills": _now(skills), "eligibility": decisions}
 
-    # Environment cognition
-    models = _now(
-        cognition(standing_now, policies, known.world_models.lazy(), asks, rules, library, wording)
-    )
-    return {
-        "packet_items": packet_items,
-        "packets": packet,
-        "trials": world.trials,
-        "executions": world.executions,
-        "checks": world.checks,
-        "trajectories": world.trajectories,
-        "episodes": _now(episode),
-        "feedback": _now(feedback),
-        "traces": _now(traces),
-        "lessons": _now(_with_effects(learned, effects)),
-        "policies": _now(policies),
-        "guidance": _now(guidance),
-        "repairs": _now(mended),
-        "candidate_pool": _now(pool),
-        "eligibility": decisions,
-        "skills": _now(skills),
-        "world_models": models,
-        "opportunities": _now(
-            opportunities(
-                trials,
-                feedback,
-                learned,
-                policies,
-                policies_before,
-                failing,
-                packet_items.lazy(),
-                rules,
-            )
-        ),
-    }
+
+def _standing(
+    policies: dy.DataFrame[Policies], changed: dy.LazyFrame[Policies]
+) -> dy.LazyFrame[Policies]:
+    """The experiences as this step leaves them."""
+    before = policies.lazy().join(changed, on=_EXPERIENCE, how="anti")
+    return Policies.cast(pl.concat([before, changed]))
 
 
 @overload

@@ -4,7 +4,7 @@ import dataframely as dy
 import polars as pl
 
 from memos_flow.library import Library
-from memos_flow.schemas import Checks, PacketItems, Policies, Skills, Trials
+from memos_flow.schemas import Checks, Policies, Skills, Trials
 
 _EXPERIENCE = ["lane_id", "policy_id"]
 
@@ -14,7 +14,7 @@ def validations(
     drafts: pl.LazyFrame,
     trials: dy.LazyFrame[Trials],
     checks: dy.LazyFrame[Checks],
-    packet_items: dy.LazyFrame[PacketItems],
+    carried: pl.LazyFrame,
     skills: dy.LazyFrame[Skills],
     settings: pl.LazyFrame,
     library: Library,
@@ -23,11 +23,12 @@ def validations(
     `observational`, and `lesson_id` of the success draft that did it (null: the check itself did).
 
     A trial must have passed with the experience in its packet, as its own line or a line of a
-    recalled skill, and its lesson must have been exercised. Merging alone never validates.
+    recalled skill (`carried`: `lane_id`, `channel`, `item_id`), and its lesson must have been
+    exercised. Merging alone never validates.
     """
-    carried = (
+    shown = (
         policies.filter(pl.col("experience_type").is_in(_CAN_BE_VALIDATED))
-        .join(_carried(packet_items, skills), on=_EXPERIENCE, how="semi")
+        .join(_through(carried, skills), on=_EXPERIENCE, how="semi")
         .join(
             trials.filter(pl.col("passed").fill_null(False)).select(
                 "lane_id", "execution_id", "step"
@@ -43,7 +44,7 @@ def validations(
     )
     kept = [*_EXPERIENCE, "step", "observational", "lesson_id"]
     by_check = (
-        carried.filter(pl.col("check_key").is_not_null())
+        shown.filter(pl.col("check_key").is_not_null())
         .join(
             checks.filter("passed").select("execution_id", "check_key", "field").unique(),
             on=["execution_id", "check_key", "field"],
@@ -55,7 +56,7 @@ def validations(
     successes = drafts.filter(pl.col("experience_type") == "success_pattern").select(
         "lane_id", "lesson_id", "directive_sign", success_text_id="lesson_text_id"
     )
-    similar = carried.filter(pl.col("check_key").is_null()).join(
+    similar = shown.filter(pl.col("check_key").is_null()).join(
         successes, on=["lane_id", "directive_sign"], how="inner"
     )
     by_success = (
@@ -71,12 +72,11 @@ def validations(
 _CAN_BE_VALIDATED = ["repair_instruction", "repair_validated", "failure_avoidance"]
 
 
-def _carried(packet_items: dy.LazyFrame[PacketItems], skills: dy.LazyFrame[Skills]) -> pl.LazyFrame:
+def _through(carried: pl.LazyFrame, skills: dy.LazyFrame[Skills]) -> pl.LazyFrame:
     """`lane_id`, `policy_id` of what the packet held, directly or through a skill."""
-    injected = packet_items.filter(pl.col("fate") == "injected")
-    own = injected.filter(pl.col("channel") == "experience").select("lane_id", policy_id="item_id")
+    own = carried.filter(pl.col("channel") == "experience").select("lane_id", policy_id="item_id")
     through_skill = (
-        injected.filter(pl.col("channel") == "skill")
+        carried.filter(pl.col("channel") == "skill")
         .select("lane_id", skill_id="item_id")
         .join(skills, on=["lane_id", "skill_id"], how="inner")
         .select("lane_id", policy_id="source_policy_ids")

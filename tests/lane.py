@@ -37,7 +37,7 @@ class Lane:
         embed = HashingEmbedder(dimensions=256, max_characters=2000).embed
         self.library = Library(embed, _LEXICON)
         self.wording, self.rules, self.lanes = wording, settings, lanes
-        self.memory = Memory.empty()
+        self.memory = Memory.empty(pl.Series(lanes, dtype=pl.Int64))
         self.shortlist: Shortlist = Everything()
         self.step = 0
         self.domain = domain
@@ -52,7 +52,7 @@ class Lane:
     ) -> dict[str, pl.DataFrame]:
         """The tables of the next step."""
         self.library.add(texts_frame([*(remark["text"] for remark in remarks), *actions]))
-        tables = take_step(
+        taken = take_step(
             self.memory,
             self._starts(self.step),
             pl.concat([self._starts(step) for step in range(self.step + 1)]),
@@ -63,9 +63,9 @@ class Lane:
             self.shortlist,
             lambda starts, packets: self._world(passed, remarks, checks, actions),
         )
-        self.memory = self.memory.after(tables)
+        self.memory = self.memory.after(taken)
         self.step += 1
-        return tables
+        return taken.tables()
 
     @property
     def experiences(self) -> pl.DataFrame:

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from memos_flow.injection import carried
 from memos_flow.library import Library
 from memos_flow.merging import current_lines
 from memos_flow.schemas import Eligibility, Guidance, PacketItems, Policies, Skills, Trials
@@ -435,7 +436,7 @@ def _used(
     }
     rows = used(
         frame(Skills, [skill]).lazy(),
-        frame(PacketItems, [shown]).lazy(),
+        carried(frame(PacketItems, [shown]).lazy()),
         frame(Trials, [trial]).lazy(),
         settings(**over).lazy(),
     )

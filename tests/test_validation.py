@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from memos_flow.injection import carried
 from memos_flow.schemas import Checks, PacketItems, Policies, Skills, Trials
 from memos_flow.texts import content_id
 from memos_flow.validation import validated, validations
@@ -51,7 +52,7 @@ def confirm(plane: Plane, settings: Settings) -> Callable[..., pl.DataFrame]:
             drafts.lazy(),
             frame(Trials, [trial]).lazy(),
             frame(Checks, list(checks)).lazy(),
-            frame(PacketItems, list(items)).lazy(),
+            carried(frame(PacketItems, list(items)).lazy()),
             frame(Skills, [skill] if skill else []).lazy(),
             rules,
             library,
