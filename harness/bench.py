@@ -48,7 +48,7 @@ _MUCH: Final = 100
 _QUERIES: Final = 40
 _SAMPLED_EVERY: Final = 0.005
 #: The functions of a step, whose comments name its stages.
-_PARTS: Final = ("take_step", "_recall", "_learn", "_practise")
+_PARTS: Final = ("take_step", "_recall", "_hear", "_learn", "_practise", "_understand")
 #: What ru_maxrss counts in, in mebibytes.
 _RSS_UNIT: Final = 1 / 2**20 if sys.platform == "darwin" else 1 / 2**10
 
@@ -257,32 +257,32 @@ def _recalls(recording: Recording, uri: str, experiences: int) -> list[Figure]:
     lanes = plan.lanes()
     memory = remembered(Store.open(uri), library, 0, lanes["lane_id"])
     rules = settings_of(lanes, plan.variants, plan.source.recording.arms).lazy()
-    policies, lane = memory.policies.lazy(), lanes["lane_id"][0]
+    policies, lane = memory.learned.policies, lanes["lane_id"][0]
     near = Neighbours(library, indexes, experiences // 2)
-    vectors = library.vectors(memory.policies["text_id"])
+    vectors = library.vectors(policies["text_id"])
     seconds, found = [], 0
-    for row in np.linspace(0, memory.policies.height - 1, _QUERIES, dtype=np.int64).tolist():
+    for row in np.linspace(0, policies.height - 1, _QUERIES, dtype=np.int64).tolist():
         # What an experience says, asked for in other words: the experience and one far from it.
-        text_id, step = memory.policies["text_id"][row], GROWN_STEP + 1
+        text_id, step = policies["text_id"][row], GROWN_STEP + 1
         starts = pl.LazyFrame(
             {"lane_id": [lane], "step": [step], "query_text_id": [text_id]},
             schema={"lane_id": pl.Int64, "step": pl.Int32, "query_text_id": pl.Int64},
         )
         asked = starts.rename({"query_text_id": "text_id"}).with_columns(weight=pl.lit(0.0))
         began = time.perf_counter()
-        listed = Policies.cast(near.for_recall(policies, asked))
+        listed = Policies.cast(near.for_recall(policies.lazy(), asked))
         offer = Known(
             listed,
-            memory.skills.lazy(),
-            memory.traces.lazy(),
+            memory.practised.skills.lazy(),
+            memory.heard.traces.lazy(),
             memory.trajectories.lazy(),
-            memory.world_models.lazy(),
-            every_policy=memory.policies.lazy(),
+            memory.understood.world_models.lazy(),
+            every_policy=policies.lazy(),
         )
         recalled(offer, starts, rules, library).collect(engine="in-memory")
         seconds.append(time.perf_counter() - began)
         exact = np.argpartition(-(vectors @ vectors[row]), 10)[:10]
-        ids = memory.policies["policy_id"].gather(exact)
+        ids = policies["policy_id"].gather(exact)
         found += len(set(ids) & set(listed.collect()["policy_id"]))
     known = f"{experiences:,} experiences"
     return [

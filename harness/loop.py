@@ -100,9 +100,10 @@ def run(plan: Plan, mind: Mind, store: Store, shard: int = 0) -> float:
     )
     controls = control_lines(recording, library)
     trialist = plan.source.trialist(lanes, itinerary, mind)
-    if not memory.trials.is_empty():
+    heard = memory.heard
+    if not heard.trials.is_empty():
         trialist.restore(
-            memory.lanes.each(memory.trials), store.read("shown_faults", store.commits(shard))
+            heard.lanes.each(heard.trials), store.read("shown_faults", store.commits(shard))
         )
     shortlist = Neighbours(library, plan.indexes / str(shard))
     steps = sorted(set(itinerary["step"]) - set(done))
@@ -126,7 +127,7 @@ def run(plan: Plan, mind: Mind, store: Store, shard: int = 0) -> float:
         rows = {**tables, **library.drain(), **trialist.drain()}
         store.commit(rows, shard=shard, step=step, lanes=starts.height)
         memory = memory.after(taken)
-    store.compact()
+    store.settle()
     return time.perf_counter() - started
 
 

@@ -15,7 +15,7 @@ from datetime import timedelta
 from functools import cache, cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import dataframely as dy
 import lancedb
@@ -43,6 +43,8 @@ _SHARD_SPAN: Final = 2**43
 _MAX_SHARDS: Final = 2**20
 #: Every append leaves a small file, and every version lists them all.
 _COMMITS_BETWEEN_COMPACTIONS: Final = 100
+#: A run leaves as many uncompacted: reading them costs less than writing every row again.
+_COMMITS_LEFT: Final = 20
 #: A reader needs a version for no longer than it takes to read one table.
 _KEEP_VERSIONS: Final = timedelta(minutes=10)
 #: Lance gives up on a conflict after retries of its own; these are around them.
@@ -171,6 +173,15 @@ class Store:
                 for leftover in self._folder.glob("*.lance/**/.tmp*") if alone else ():
                     leftover.unlink()
         return removed
+
+    def settle(self) -> None:
+        """Compacts, at the end of a run, what many commits (of whatever shards) have scattered."""
+        table = self._table("commits")
+        if table is not None:
+            table.checkout_latest()
+            statistics: Any = table.stats()
+            if statistics["fragment_stats"]["num_fragments"] > _COMMITS_LEFT:
+                self.compact()
 
     def compact(self) -> None:
         """Merges the small files that appends leave; changes no row."""

@@ -9,7 +9,6 @@ import polars as pl
 
 from memos_flow.alike import Alike
 from memos_flow.schemas import (
-    LANE_TABLES,
     TABLES,
     CandidatePool,
     Eligibility,
@@ -29,7 +28,7 @@ from memos_flow.schemas import (
 @dataclass(frozen=True)
 class Step:
     """The rows that a step adds: those of content tables, and those of lanes that stand for lanes
-    alike, by table, once for every way in which lanes are alike."""
+    alike, by table, once for every part of the step."""
 
     content: Mapping[str, pl.DataFrame]
     parts: Sequence[tuple[Alike, Mapping[str, pl.DataFrame]]]
@@ -43,73 +42,129 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Memory:
-    """The current version of every row that later steps read, for all lanes together."""
+class _Part:
+    """Tables that one part of a step writes: the current version of every row that later steps
+    read."""
 
-    #: Lanes that know the same: the tables hold the rows of those that stand for the others.
+    #: Lanes in which these tables are the same: they hold the rows of those that stand for others.
     lanes: Alike
-    trials: dy.DataFrame[Trials]
-    trajectories: dy.DataFrame[Trajectories]
-    episodes: dy.DataFrame[Episodes]
-    feedback: dy.DataFrame[Feedback]
-    traces: dy.DataFrame[Traces]
-    policies: dy.DataFrame[Policies]
-    guidance: dy.DataFrame[Guidance]
-    eligibility: dy.DataFrame[Eligibility]
-    skills: dy.DataFrame[Skills]
-    world_models: dy.DataFrame[WorldModels]
-    repairs: dy.DataFrame[Repairs]
-    candidate_pool: dy.DataFrame[CandidatePool]
 
     @classmethod
-    def empty(cls, lane_ids: pl.Series) -> Self:
-        """No lane knows anything: all are alike."""
-        empty: dict[str, Any] = {name: TABLES[name].create_empty() for name in _NAMES}
-        nothing = lane_ids.to_frame("lane_id").with_columns(known=pl.lit(0))
-        return cls(lanes=Alike.by(nothing), **empty)
+    def empty(cls, lanes: Alike) -> Self:
+        tables: dict[str, Any] = {name: TABLES[name].create_empty() for name in cls.tables()}
+        return cls(lanes, **tables)
 
     @classmethod
-    def as_of(cls, tables: Mapping[str, pl.DataFrame], lane_ids: pl.Series) -> Self:
-        """The memory that the rows stored so far amount to: what a resumed run starts from."""
-        content = {name: rows for name, rows in tables.items() if name not in LANE_TABLES}
-        of_lanes = {name: rows for name, rows in tables.items() if name in LANE_TABLES}
-        return cls.empty(lane_ids).after(Step(content, [(Alike.alone(lane_ids), of_lanes)]))
+    def tables(cls) -> tuple[str, ...]:
+        return tuple(field.name for field in fields(cls) if field.name != "lanes")
 
-    @staticmethod
-    def tables() -> tuple[str, ...]:
-        """The stored tables that a memory is made of."""
-        return _NAMES
+    def frames(self) -> dict[str, pl.DataFrame]:
+        """The tables by name."""
+        return {name: getattr(self, name) for name in self.tables()}
 
     def of(self, lanes: Alike) -> Self:
         """What the lanes that stand in `lanes` know."""
         known: dict[str, Any] = {
-            name: lanes.rows(rows, self.lanes) if name in LANE_TABLES else rows
-            for name, rows in self._frames().items()
+            name: lanes.rows(rows, self.lanes) for name, rows in self.frames().items()
         }
-        return type(self)(lanes=lanes, **known)
+        return type(self)(lanes, **known)
 
     def after(self, step: Step) -> Self:
-        """The memory with the rows of a step: a newer version replaces the older."""
-        parts = [
-            (lanes, {name: rows for name, rows in part.items() if name in _NAMES})
-            for lanes, part in step.parts
-            if not part.keys().isdisjoint(_NAMES)
-        ]
-        grown = Alike.by(self.lanes, *(lanes.equal(*part.values()) for lanes, part in parts))
+        """With the rows of a step: a newer version replaces the older."""
+        names = self.tables()
+        lanes, part = next((lanes, part) for lanes, part in step.parts if names[0] in part)
+        grown = Alike.by(self.lanes, lanes.equal(*(part[name] for name in names)))
         known = self.of(grown)
-        new = dict(step.content)
-        for lanes, part in parts:
-            new |= {name: grown.rows(rows, lanes) for name, rows in part.items()}
         newest: dict[str, Any] = {
-            name: _newest(name, rows, new[name]) for name, rows in known._frames().items()
+            name: _newest(name, getattr(known, name), grown.rows(part[name], lanes))
+            for name in names
         }
-        return type(self)(lanes=grown, **newest)
-
-    def _frames(self) -> dict[str, pl.DataFrame]:
-        return {name: getattr(self, name) for name in _NAMES}
+        return type(self)(grown, **newest)
 
 
-_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Memory) if field.name != "lanes")
+@dataclass(frozen=True)
+class Heard(_Part):
+    """What happened, and what was said of it."""
+
+    trials: dy.DataFrame[Trials]
+    episodes: dy.DataFrame[Episodes]
+    feedback: dy.DataFrame[Feedback]
+    traces: dy.DataFrame[Traces]
+
+
+@dataclass(frozen=True)
+class Learned(_Part):
+    """What was learned from it."""
+
+    policies: dy.DataFrame[Policies]
+    guidance: dy.DataFrame[Guidance]
+    repairs: dy.DataFrame[Repairs]
+    candidate_pool: dy.DataFrame[CandidatePool]
+
+
+@dataclass(frozen=True)
+class Practised(_Part):
+    """The skills, and which experiences may be in one."""
+
+    skills: dy.DataFrame[Skills]
+    eligibility: dy.DataFrame[Eligibility]
+
+
+@dataclass(frozen=True)
+class Understood(_Part):
+    """What the environments are like."""
+
+    world_models: dy.DataFrame[WorldModels]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """All that the lanes know."""
+
+    #: Of all trials, whatever lanes had them.
+    trajectories: dy.DataFrame[Trajectories]
+    heard: Heard
+    learned: Learned
+    practised: Practised
+    understood: Understood
+
+    @classmethod
+    def empty(cls, lane_ids: pl.Series) -> Self:
+        """No lane knows anything: all are alike."""
+        lanes = Alike.by(lane_ids.to_frame("lane_id").with_columns(known=pl.lit(0)))
+        parts: Any = [part.empty(lanes) for part in _PARTS]
+        return cls(Trajectories.create_empty(), *parts)
+
+    @classmethod
+    def as_of(cls, tables: Mapping[str, pl.DataFrame], lane_ids: pl.Series) -> Self:
+        """The memory that the rows stored so far amount to: what a resumed run starts from."""
+        return cls.empty(lane_ids).after(Step(tables, [(Alike.alone(lane_ids), tables)]))
+
+    @staticmethod
+    def tables() -> tuple[str, ...]:
+        """The stored tables that a memory is made of."""
+        return (*(name for part in _PARTS for name in part.tables()), "trajectories")
+
+    def lanes(self) -> list[Alike]:
+        """In which lanes each part is the same."""
+        return [part.lanes for part in self._parts()]
+
+    def of(self, lanes: Alike) -> Self:
+        """What the lanes that stand in `lanes` know."""
+        parts: Any = [part.of(lanes) for part in self._parts()]
+        return type(self)(self.trajectories, *parts)
+
+    def after(self, step: Step) -> Self:
+        """The memory with the rows of a step."""
+        done: Any = _newest("trajectories", self.trajectories, step.content["trajectories"])
+        parts: Any = [part.after(step) for part in self._parts()]
+        return type(self)(done, *parts)
+
+    def _parts(self) -> tuple[_Part, ...]:
+        return (self.heard, self.learned, self.practised, self.understood)
+
+
+_PARTS: tuple[type[_Part], ...] = (Heard, Learned, Practised, Understood)
 #: What identifies a thing across its versions, and what orders the versions.
 _VERSIONS: Mapping[str, tuple[list[str], str]] = {
     "trajectories": (["execution_id", "position"], "position"),

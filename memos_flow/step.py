@@ -24,7 +24,7 @@ from memos_flow.induction import (
 from memos_flow.injection import carried, injected, lines, marked, packets, within_budget
 from memos_flow.lessons import lessons
 from memos_flow.library import Library
-from memos_flow.memory import Memory, Step
+from memos_flow.memory import Heard, Learned, Memory, Practised, Step, Understood
 from memos_flow.merging import UNWORDED, assigned, current_lines, merged, new_lines
 from memos_flow.promises import opportunities
 from memos_flow.recall import Known, recalled
@@ -36,6 +36,7 @@ from memos_flow.schemas import (
     Executions,
     Guidance,
     Lessons,
+    Opportunities,
     PacketItems,
     Packets,
     Policies,
@@ -60,6 +61,14 @@ class World:
     trajectories: dy.DataFrame[Trajectories]
     #: What people said now: see `feedback.heard`.
     remarks: pl.DataFrame
+
+    def of(self, lanes: Alike, alone: Alike) -> "World":
+        """What happened to the lanes that stand in `lanes`."""
+        return replace(
+            self,
+            trials=Trials.cast(lanes.rows(self.trials, alone)),
+            remarks=lanes.rows(self.remarks, alone),
+        )
 
 
 #: Runs the tasks of `starts` with the packets given.
@@ -98,11 +107,12 @@ def take_step(
     here = settings.join(now, on="lane_id", how="semi", maintain_order="left")
 
     asks = starts.select("lane_id", "step", "query_text_id")
-    asking = Alike.by(asks, known.lanes, here.select("lane_id", _RECALL))
+    rules = here.select("lane_id", _RECALLING)
+    asking = Alike.by(asks, rules, *known.lanes())
     packet_items, own, approximate = _recall(
         known.of(asking),
         asking.rows(asks, alone).lazy(),
-        asking.rows(here.select("lane_id", _RECALL), alone).lazy(),
+        asking.rows(rules, alone).lazy(),
         library,
         wording,
         shortlist,
@@ -110,65 +120,86 @@ def take_step(
     shown = _now(carried(packet_items.lazy()))
 
     # Trial
-    every_own = Packets.cast(asking.each(own).lazy())
-    given = controlled(every_own, controls.lazy(), starts.lazy(), here.lazy(), library)
+    offered = Packets.cast(asking.each(own).lazy())
+    given = controlled(offered, controls.lazy(), starts.lazy(), here.lazy(), library)
     packet = _now(marked(given, asking.each(approximate).lazy()))
     world = run_trials(starts, packet)
-    meeting = Alike.by(alone.equal(world.trials, world.remarks), asking.equal(shown), known.lanes)
+    living = alone.equal(world.trials)
 
-    until_now = itinerary.join(now, on="lane_id", suffix="_now").filter(
-        pl.col("step") <= pl.col("step_now")
+    rules = here.select("lane_id", _HEARING)
+    hearing = Alike.by(now, rules, living, alone.equal(world.remarks), known.heard.lanes)
+    heard, told = _hear(
+        known.heard.of(hearing),
+        known.trajectories,
+        world.of(hearing, alone),
+        hearing.rows(rules, alone).lazy(),
+        library,
+        wording,
     )
-    learning = Alike.by(meeting, here.select("lane_id", _LEARNING))
-    learned, confirmed = _learn(
-        known.of(learning),
-        replace(
-            world,
-            trials=Trials.cast(learning.rows(world.trials, alone)),
-            remarks=learning.rows(world.remarks, alone),
-        ),
+
+    rules = here.select("lane_id", _LEARNING)
+    learning = Alike.by(
+        now,
+        rules,
+        living,
+        asking.equal(shown),
+        hearing.equal(*heard.frames().values(), told),
+        known.heard.lanes,
+        known.learned.lanes,
+        known.practised.lanes,
+    )
+    learned, lessons, kept, confirmed = _learn(
+        known.heard.of(learning),
+        known.learned.of(learning),
+        known.practised.of(learning),
+        known.trajectories,
+        world.of(learning, alone),
+        heard.of(learning),
+        learning.rows(told, hearing).lazy(),
         learning.rows(shown, asking).lazy(),
         learning.rows(now, alone).lazy(),
-        learning.rows(until_now.drop("step_now"), alone).lazy(),
-        learning.rows(here.select("lane_id", _LEARNING), alone).lazy(),
+        learning.rows(_until(now, itinerary), alone).lazy(),
+        learning.rows(rules, alone).lazy(),
         library,
         wording,
         shortlist,
     )
-    policies, guidance = learned["policies"], learned["guidance"]
 
+    rules = here.select("lane_id", _PRACTISING)
     practising = Alike.by(
-        meeting,
-        learning.equal(policies, guidance, confirmed),
-        here.select("lane_id", _PRACTISING),
+        now,
+        rules,
+        living,
+        asking.equal(shown),
+        learning.equal(learned.policies, learned.guidance, confirmed),
+        known.learned.lanes,
+        known.practised.lanes,
     )
     practised = _practise(
-        known.of(practising),
-        practising.rows(policies, learning),
-        practising.rows(guidance, learning).lazy(),
+        known.learned.of(practising),
+        known.practised.of(practising),
+        world.of(practising, alone),
+        learned.of(practising),
         practising.rows(confirmed, learning).lazy(),
         practising.rows(shown, asking).lazy(),
-        practising.rows(world.trials, alone).lazy(),
         practising.rows(now, alone).lazy(),
-        practising.rows(here.select("lane_id", _PRACTISING), alone).lazy(),
+        practising.rows(rules, alone).lazy(),
         library,
         wording,
     )
 
-    # Environment cognition
-    pooling = Alike.by(now, known.lanes, learning.equal(policies), here.select("lane_id", _POOLING))
-    known_to_all = known.of(pooling)
-    changed = Policies.cast(pooling.rows(policies, learning).lazy())
-    models = _now(
-        cognition(
-            _standing(known_to_all.policies, changed),
-            changed,
-            known_to_all.world_models.lazy(),
-            pooling.rows(now, alone).lazy(),
-            pooling.rows(here.select("lane_id", _POOLING), alone).lazy(),
-            library,
-            wording,
-        )
+    rules = here.select("lane_id", _UNDERSTANDING)
+    understanding = Alike.by(
+        now, rules, learning.equal(learned.policies), known.learned.lanes, known.understood.lanes
+    )
+    understood = _understand(
+        known.learned.of(understanding),
+        known.understood.of(understanding),
+        learned.of(understanding),
+        understanding.rows(now, alone).lazy(),
+        understanding.rows(rules, alone).lazy(),
+        library,
+        wording,
     )
     return Step(
         content={
@@ -179,31 +210,24 @@ def take_step(
         parts=[
             (alone, {"packets": packet}),
             (asking, {"packet_items": packet_items}),
-            (learning, learned),
-            (practising, practised),
-            (pooling, {"world_models": models}),
+            (hearing, heard.frames()),
+            (learning, {**learned.frames(), "lessons": lessons, "opportunities": kept}),
+            (practising, practised.frames()),
+            (understanding, understood.frames()),
         ],
     )
 
 
 # The settings that each part reads; it is given no others.
-_RECALL = cs.starts_with("recall_", "clock_", "injection_") | cs.by_name("merge_guidance_lines")
+_RECALLING = cs.starts_with("recall_", "clock_", "injection_") | cs.by_name("merge_guidance_lines")
+_HEARING = cs.starts_with("verdict_", "feedback_", "gate_", "clock_", "reward_")
 _LEARNING = cs.starts_with(
-    "verdict_",
-    "feedback_",
-    "gate_",
-    "clock_",
-    "reward_",
-    "draft_",
-    "validation_",
-    "merge_",
-    "repair_",
-    "induction_",
+    "draft_", "validation_", "merge_", "repair_", "induction_", "clock_"
 ) | cs.by_name("observational", "recall_packet", "skills_min_gain")
 _PRACTISING = cs.starts_with("skills_") | cs.by_name(
     "validation_observational", "merge_guidance_lines"
 )
-_POOLING = cs.starts_with("cognition_")
+_UNDERSTANDING = cs.starts_with("cognition_")
 
 
 def _recall(
@@ -217,21 +241,23 @@ def _recall(
     """The candidates with their fates, the packet of each lane's own memory, and the lanes
     (`lane_id`) whose candidates an approximate index chose."""
     # Recall
-    policies, skills = known.policies.lazy(), known.skills.lazy()
+    policies, skills = known.learned.policies.lazy(), known.practised.skills.lazy()
     queries = asks.join(rules, on="lane_id").select(
         "lane_id", "step", text_id="query_text_id", weight="recall_context_weight"
     )
     offer = Known(
         Policies.cast(shortlist.for_recall(policies, queries)),
         skills,
-        known.traces.lazy(),
+        known.heard.traces.lazy(),
         known.trajectories.lazy(),
-        known.world_models.lazy(),
+        known.understood.world_models.lazy(),
         every_policy=policies,
     )
     candidates = _now(recalled(offer, asks, rules, library)).lazy()
     picked = candidates.filter(pl.col("channel") == "experience", pl.col("fate") == "injected")
-    remembered = _now(current_lines(_of(known.guidance.lazy(), picked, "item_id"), rules)).lazy()
+    remembered = _now(
+        current_lines(_of(known.learned.guidance.lazy(), picked, "item_id"), rules)
+    ).lazy()
     offered = _now(
         within_budget(lines(candidates, remembered, skills, library, wording), rules)
     ).lazy()
@@ -242,56 +268,68 @@ def _recall(
     )
 
 
-def _learn(
-    known: Memory,
+def _hear(
+    known: Heard,
+    trajectories_before: dy.DataFrame[Trajectories],
     world: World,
-    shown: pl.LazyFrame,
-    starts: pl.LazyFrame,
-    spoken_of: pl.LazyFrame,
     rules: pl.LazyFrame,
     library: Library,
     wording: Wording,
-    shortlist: Shortlist,
-) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
-    """What the trials teach, by table; and the validations of this step.
-
-    `shown`: `lane_id`, `channel`, `item_id` of what the packet held of experiences and skills;
-    `spoken_of`: the tasks so far, which feedback may be about.
-    """
+) -> tuple[Heard, pl.DataFrame]:
+    """What happened and what was said of it; and the lessons told, with their type."""
+    # Verdict, feedback, reward
     trials, executions = world.trials.lazy(), world.executions.lazy()
-    checks = world.checks.lazy()
-    policies_before, guidance_before = known.policies.lazy(), known.guidance.lazy()
     # Late feedback re-scores closed episodes, so earlier trials and trajectories are at hand too.
     all_trials = Trials.cast(pl.concat([known.trials.lazy(), trials]))
-    trajectories = Trajectories.cast(
-        pl.concat([known.trajectories.lazy(), world.trajectories.lazy()]).unique(
-            ["execution_id", "position"]
-        )
-    )
-
-    # Verdict, feedback, reward
-    failing = _now(failures(executions, checks)).lazy()
+    trajectories = _all_trajectories(trajectories_before, world)
+    failing = _now(failures(executions, world.checks.lazy())).lazy()
     verdict = _now(verdicts(trials, executions, failing, rules)).lazy()
     feedback = _now(
         heard(verdict, world.remarks.lazy(), known.feedback.lazy(), rules, library)
     ).lazy()
     episode = _now(episodes(feedback, known.feedback.lazy(), trials)).lazy()
     longest = _now(trajectories.select(pl.col("position").max())).item()
-    traces = _now(
-        valued_traces(episode, all_trials, trajectories, rules, (longest or 0) + 1)
-    ).lazy()
+    traces = valued_traces(episode, all_trials, trajectories, rules, (longest or 0) + 1)
 
-    late = _now(rescored(policies_before, episode, known.episodes.lazy())).lazy()
-    standing = Policies.cast(
-        pl.concat([policies_before.join(late, on=_EXPERIENCE, how="anti"), late])
-    )
+    # Lessons
+    told = typed(lessons(feedback, episode, failing, trajectories, rules, library, wording))
+    return Heard(known.lanes, world.trials, _now(episode), _now(feedback), _now(traces)), _now(told)
 
-    # Lessons and drafts
-    learned = _now(
-        typed(lessons(feedback, episode, failing, trajectories, rules, library, wording))
-    ).lazy()
-    spoken_of = spoken_of.rename({"step": "episode_step"})
-    drafted = _now(drafts(learned, spoken_of, rules)).lazy()
+
+def _learn(
+    heard_before: Heard,
+    known: Learned,
+    practised: Practised,
+    trajectories_before: dy.DataFrame[Trajectories],
+    world: World,
+    heard: Heard,
+    told: pl.LazyFrame,
+    shown: pl.LazyFrame,
+    starts: pl.LazyFrame,
+    tasks: pl.LazyFrame,
+    rules: pl.LazyFrame,
+    library: Library,
+    wording: Wording,
+    shortlist: Shortlist,
+) -> tuple[Learned, dy.DataFrame[Lessons], dy.DataFrame[Opportunities], pl.DataFrame]:
+    """What the lessons `told` teach; the lessons with their effects; which promises were kept; and
+    the validations of this step.
+
+    `heard`: what `_hear` added; `shown`: `lane_id`, `channel`, `item_id` of what the packet held of
+    experiences and skills; `tasks`: those so far, which feedback may be about.
+    """
+    trials, checks = world.trials.lazy(), world.checks.lazy()
+    feedback, episode, traces = heard.feedback.lazy(), heard.episodes.lazy(), heard.traces.lazy()
+    policies_before = known.policies.lazy()
+    guidance_before = known.guidance.lazy()
+    trajectories = _all_trajectories(trajectories_before, world)
+    spoken_of = tasks.rename({"step": "episode_step"})
+    failing = _now(failures(world.executions.lazy(), checks)).lazy()
+
+    # Drafts
+    drafted = _now(drafts(told, spoken_of, rules)).lazy()
+    late = _now(rescored(policies_before, episode, heard_before.episodes.lazy())).lazy()
+    standing = _standing(known, late)
 
     # Validation comes before merging
     confirmed = _now(
@@ -301,7 +339,7 @@ def _learn(
             trials,
             checks,
             shown,
-            known.skills.lazy(),
+            practised.skills.lazy(),
             rules,
             library,
         )
@@ -323,10 +361,18 @@ def _learn(
     )
 
     # Decision repair
-    all_traces = pl.concat([known.traces.lazy().join(traces, on=_TRACE, how="anti"), traces])
+    all_traces = pl.concat([heard_before.traces.lazy().join(traces, on=_TRACE, how="anti"), traces])
     in_context = _now(contexts(all_traces, trajectories, spoken_of)).lazy()
     mended = _now(
-        repairs(feedback, trials, trajectories, in_context, known.repairs.lazy(), merged_now, rules)
+        repairs(
+            feedback,
+            trials,
+            trajectories,
+            in_context,
+            known.repairs.lazy(),
+            merged_now,
+            rules,
+        )
     ).lazy()
     mending = _now(repair_lines(mended, pl.concat([guidance_before, guidance]))).lazy()
 
@@ -357,45 +403,37 @@ def _learn(
     policies = _now(
         Policies.cast(rendered(newest, current_lines(all_lines, rules), library, wording))
     ).lazy()
-    return {
-        "trials": world.trials,
-        "episodes": _now(episode),
-        "feedback": _now(feedback),
-        "traces": _now(traces),
-        "lessons": _now(_with_effects(learned, effects)),
-        "policies": _now(policies),
-        "guidance": _now(guidance),
-        "repairs": _now(mended),
-        "candidate_pool": _now(pool),
-        "opportunities": _now(
-            opportunities(
-                trials, feedback, learned, policies, policies_before, failing, shown, rules
-            )
-        ),
-    }, _now(confirmed)
+    kept = opportunities(trials, feedback, told, policies, policies_before, failing, shown, rules)
+    return (
+        Learned(known.lanes, _now(policies), _now(guidance), _now(mended), _now(pool)),
+        _now(_with_effects(told, effects)),
+        _now(kept),
+        _now(confirmed),
+    )
 
 
 def _practise(
-    known: Memory,
-    policies: pl.DataFrame,
-    guidance: pl.LazyFrame,
+    known: Learned,
+    before: Practised,
+    world: World,
+    learned: Learned,
     confirmed: pl.LazyFrame,
     shown: pl.LazyFrame,
-    trials: pl.LazyFrame,
     starts: pl.LazyFrame,
     rules: pl.LazyFrame,
     library: Library,
     wording: Wording,
-) -> dict[str, pl.DataFrame]:
+) -> Practised:
     """The skills that were tried or (re)built, and whether experiences may be in one.
 
-    `policies`, `guidance`, `confirmed`: what `_learn` added.
+    `learned`, `confirmed`: what `_learn` added.
     """
     # Skills
-    skills_before, all_lines = known.skills.lazy(), pl.concat([known.guidance.lazy(), guidance])
-    standing = _standing(known.policies, Policies.cast(policies.lazy()))
+    skills_before = before.skills.lazy()
+    all_lines = pl.concat([known.guidance.lazy(), learned.guidance.lazy()])
+    standing = _standing(known, learned.policies.lazy())
     judged = _now(decided(standing, rules)).lazy()
-    tried = _now(used(skills_before, shown, trials, rules)).lazy()
+    tried = _now(used(skills_before, shown, world.trials.lazy(), rules)).lazy()
     placed = members(judged, tried, library).lazy()
     helping = _now(supplements(judged, placed, tried, library)).lazy()
     told = pl.concat([frame.select(_EXPERIENCE) for frame in (placed, helping)])
@@ -413,17 +451,47 @@ def _practise(
             library,
             wording,
         )
-    ).lazy()
-    decisions = _now(eligibility(judged, placed, skills, known.eligibility.lazy(), starts))
-    return {"skills": _now(skills), "eligibility": decisions}
+    )
+    decisions = eligibility(judged, placed, skills.lazy(), before.eligibility.lazy(), starts)
+    return Practised(before.lanes, skills, _now(decisions))
 
 
-def _standing(
-    policies: dy.DataFrame[Policies], changed: dy.LazyFrame[Policies]
-) -> dy.LazyFrame[Policies]:
-    """The experiences as this step leaves them."""
-    before = policies.lazy().join(changed, on=_EXPERIENCE, how="anti")
+def _understand(
+    known: Learned,
+    before: Understood,
+    learned: Learned,
+    starts: pl.LazyFrame,
+    rules: pl.LazyFrame,
+    library: Library,
+    wording: Wording,
+) -> Understood:
+    """The environment cognition that changed with its experiences (`learned`)."""
+    # Environment cognition
+    changed, models = learned.policies.lazy(), before.world_models.lazy()
+    standing = _standing(known, changed)
+    return Understood(
+        before.lanes, _now(cognition(standing, changed, models, starts, rules, library, wording))
+    )
+
+
+def _standing(known: Learned, changed: pl.LazyFrame) -> dy.LazyFrame[Policies]:
+    """The experiences with those that changed in their new version."""
+    before = known.policies.lazy().join(changed, on=_EXPERIENCE, how="anti")
     return Policies.cast(pl.concat([before, changed]))
+
+
+def _all_trajectories(
+    before: dy.DataFrame[Trajectories], world: World
+) -> dy.LazyFrame[Trajectories]:
+    return Trajectories.cast(
+        pl.concat([before.lazy(), world.trajectories.lazy()]).unique(["execution_id", "position"])
+    )
+
+
+def _until(now: pl.DataFrame, itinerary: pl.DataFrame) -> pl.DataFrame:
+    """The tasks so far of the lanes that have one now."""
+    so_far = itinerary.join(now, on="lane_id", suffix="_now")
+    return so_far.filter(pl.col("step") <= pl.col("step_now")).drop("step_now")
 
 
 @overload
@@ -441,7 +509,7 @@ def _of(guidance: pl.LazyFrame, experiences: pl.LazyFrame, name: str) -> dy.Lazy
     return Guidance.cast(guidance.join(ids, on=_EXPERIENCE, how="semi"))
 
 
-def _with_effects(learned: pl.LazyFrame, effects: pl.LazyFrame) -> dy.LazyFrame[Lessons]:
+def _with_effects(told: pl.LazyFrame, effects: pl.LazyFrame) -> dy.LazyFrame[Lessons]:
     return Lessons.cast(
-        learned.join(effects, on=["lane_id", "lesson_id"], how="left", maintain_order="left")
+        told.join(effects, on=["lane_id", "lesson_id"], how="left", maintain_order="left")
     )

@@ -69,7 +69,9 @@ class Lane:
 
     @property
     def experiences(self) -> pl.DataFrame:
-        return Policies.validate(self.memory.policies).sort("lane_id", "policy_id")
+        learned = self.memory.learned
+        every = learned.lanes.each(learned.policies)
+        return Policies.validate(every).sort("lane_id", "policy_id")
 
     def _starts(self, step: int) -> pl.DataFrame:
         rows = [

@@ -90,7 +90,7 @@ def test_the_same_remarks_again_change_nothing(
         once.live(passed, remarks)
         twice.live(passed, [*remarks, *remarks])
     assert once.experiences.equals(twice.experiences)
-    assert once.memory.guidance.equals(twice.memory.guidance)
+    assert once.memory.learned.guidance.equals(twice.memory.learned.guidance)
 
 
 @given(rounds=ROUNDS)
