@@ -106,7 +106,7 @@ class Store:
         """
         commit_id = _shard_range(shard)[0] + secrets.randbelow(_SHARD_SPAN)
         rows = {
-            name: self._to_arrow(name, frame, commit_id)
+            name: frame
             for name, frame in tables.items()
             if self._check_columns(name, frame) and not frame.is_empty()
         }
@@ -116,7 +116,9 @@ class Store:
                 "Is the same run going on in another process?"
             )
         with self._lock(_WRITERS, fcntl.LOCK_SH):
-            self._each(rows, lambda name: self._append(name, rows[name]))
+            self._each(
+                rows, lambda name: self._append(name, self._to_arrow(name, rows[name], commit_id))
+            )
             self._append("commits", _commits_row(commit_id, shard, step, lanes))
         self._commits_since_compaction += 1
         if self._commits_since_compaction >= _COMMITS_BETWEEN_COMPACTIONS:

@@ -10,16 +10,20 @@ from typing import Self
 
 import polars as pl
 
+#: So few lanes are passed through a stage in less time than it takes to find out which are alike.
+FEW = 100
+
 
 class Alike:
     """Which lane stands for which: of lanes that are alike the one with the lowest id."""
 
     def __init__(self, lanes: pl.DataFrame) -> None:
         """`lanes`: `lane_id`, `like` (the lane that stands for it)."""
-        self._lanes = lanes.select("lane_id", "like")
-        self._standing = self._lanes.filter(pl.col("lane_id") == pl.col("like"))
+        #: `lane_id`, and `like`: the lane that stands for it.
+        self.lanes = lanes.select("lane_id", "like")
+        self._standing = self.lanes.filter(pl.col("lane_id") == pl.col("like"))
         #: Whether every lane stands for itself alone.
-        self._alone = self._standing.height == self._lanes.height
+        self._alone = self._standing.height == self.lanes.height
 
     @classmethod
     def alone(cls, lane_ids: pl.Series) -> Self:
@@ -30,9 +34,9 @@ class Alike:
     def by(cls, *parts: "Alike | pl.DataFrame") -> Self:
         """The lanes of the first part; alike are those that are so in every part. Of a frame (one
         row per `lane_id`): those with equal values in all other columns."""
-        frames = [part._lanes if isinstance(part, Alike) else part for part in parts]
+        frames = [part.lanes if isinstance(part, Alike) else part for part in parts]
         lanes = frames[0].select("lane_id")
-        if lanes.height <= 1:
+        if lanes.height <= FEW:
             return cls.alone(lanes["lane_id"])
         for number, frame in enumerate(frames):
             values = frame.select("lane_id", pl.exclude("lane_id").name.prefix(f"{number} "))
@@ -42,7 +46,7 @@ class Alike:
     def equal(self, *tables: pl.DataFrame) -> "Alike":
         """The same lanes; alike are those whose rows are equal, in whatever order, in each of
         `tables`, which hold rows of the lanes that stand here."""
-        if self._lanes.height <= 1:
+        if self.lanes.height <= FEW:
             return self
         told = self._standing.select("lane_id")
         for number, table in enumerate(tables):
@@ -52,19 +56,19 @@ class Alike:
             lists = rows.group_by("lane_id").agg(pl.col("row").sort().alias(f"rows {number}"))
             told = told.join(lists, on="lane_id", how="left")
         cases = _alike(told).rename({"lane_id": "like", "like": "case"})
-        lanes = self._lanes.join(cases, on="like", how="inner", maintain_order="left")
+        lanes = self.lanes.join(cases, on="like", how="inner", maintain_order="left")
         return Alike.by(lanes.select("lane_id", "case"))
 
     def rows(self, rows: pl.DataFrame, of: "Alike") -> pl.DataFrame:
         """The rows of the lanes that stand here, from those of the lanes that stand in `of`, where
         whatever is alike here is alike too."""
-        if self._alone and self._lanes.height == of._lanes.height:
+        if self._alone and self.lanes.height == of.lanes.height:
             return of.each(rows)
-        return _taken(rows, of._lanes.join(self._standing, on="lane_id", how="semi"))
+        return _taken(rows, of.lanes.join(self._standing, on="lane_id", how="semi"))
 
     def each(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The rows of every lane, from those of the lanes that stand here."""
-        return rows if self._alone else _taken(rows, self._lanes)
+        return rows if self._alone else _taken(rows, self.lanes)
 
 
 def _alike(lanes: pl.DataFrame) -> pl.DataFrame:

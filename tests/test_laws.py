@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
+from memos_flow import alike
+from memos_flow.schemas import TABLES
 from memos_flow.wording import Wording
 from tests.conftest import Settings
 from tests.lane import Lane
@@ -69,8 +72,6 @@ def test_nothing_said_of_a_failed_trial_anchors_a_skill(
 def test_whatever_is_said_every_table_keeps_its_schema(
     wording: Wording, rules: pl.DataFrame, rounds: list[Any]
 ) -> None:
-    from memos_flow.schemas import TABLES
-
     lane = Lane(wording, rules)
     for passed, remarks in rounds:
         for name, table in lane.live(passed, remarks).items():
@@ -102,6 +103,36 @@ def test_a_lane_lives_the_same_alone_and_in_company(wording: Wording, rounds: li
         alone.live(passed, remarks)
         together.live(passed, remarks)
     assert together.experiences.filter(pl.col("lane_id") == 1).equals(alone.experiences)
+
+
+@given(rounds=ROUNDS)
+@_FEW
+def test_lanes_that_share_what_is_alike_live_as_if_each_were_alone(
+    wording: Wording, rounds: list[Any]
+) -> None:
+    settings, lanes = _settings_of(), tuple(range(1, 9))
+    kinds = [
+        {},
+        {"gate_theta_magnitude": 0.9},
+        {"merge_similarity": 0.3},
+        {"recall_min_similarity": 0.3, "skills_anchor_required": False},
+    ]
+    rules = pl.concat(
+        settings((lane,), **kinds[lane % len(kinds)], cognition_enabled=lane < len(kinds))
+        for lane in lanes
+    )
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(alike, "FEW", 0)
+        shared, alone = Lane(wording, rules, lanes), Lane(wording, rules, lanes)
+        for passed, remarks in rounds:
+            patched.setattr(alike, "FEW", 0)
+            together = shared.live(passed, remarks)
+            patched.setattr(alike, "FEW", len(lanes))
+            apart = alone.live(passed, remarks)
+            for name, table in apart.items():
+                key = TABLES[name].primary_key()
+                assert_frame_equal(together[name].sort(key), table.sort(key))
+    assert shared.memory.heard.trials.height < alone.memory.heard.trials.height
 
 
 def test_late_blame_takes_the_gain_of_a_success(wording: Wording, rules: pl.DataFrame) -> None:
