@@ -23,7 +23,7 @@ from harness.kit import (
     ways_of,
     written,
 )
-from memos_flow.classify import clauses
+from memos_flow.classify import understood
 from memos_flow.injection import FENCE_CLOSE, HEADINGS
 from memos_flow.lexicon import Lexicon
 from memos_flow.texts import content_id
@@ -106,7 +106,7 @@ class Reader:
         frame = pl.DataFrame(
             {"text_id": range(len(new)), "text": [text.replace("; then ", ". ") for text in new]}
         )
-        found = clauses(frame.lazy(), self.lexicon).collect(engine="in-memory")
+        _, found = understood(frame, self.lexicon)
         self._clauses |= {text: [] for text in new}
         for number, clause, sign in found.select("text_id", "clause", "directive_sign").rows():
             self._clauses[new[number]].append((clause, sign))

@@ -5,105 +5,135 @@ and quotations stand as one word each: what is quoted is not said by the speaker
 holds the words says nothing.
 """
 
+from collections.abc import Callable
+
 import polars as pl
 
-from memos_flow.lexicon import Lexicon
+from memos_flow.lexicon import Lexicon, any_of
 from memos_flow.schemas.vocabulary import DIRECTIVE_SIGNS, QUARANTINE_REASONS, SHAPES
+from memos_flow.texts import texts_frame
 
 _FENCED = r"(?s)```[^\n`]*\n?(.*?)(?:```|$)"
-_WORD = r"[a-z]|\p{Han}"
 _HAN = r"\p{Han}"
 _BREAK = "\x1e"
-#: Columns of the features that a clause inherits from nobody.
-_CUES = (
-    "confusion",
-    "prefer",
-    "correct",
-    "must",
-    "forbid",
-    "once",
-    "own_plan",
-    "fault",
-    "bare_fault",
-    "praise",
-    "acknowledges",
-    "worked",
-    "fact",
-    "hedge",
-)
+#: Cues that most texts have none of: each is looked for only where any of its group is.
+_SELDOM = {
+    "aside": ("confusion", "prefer", "once", "own_plan", "retraction", "hedge"),
+    "rule": ("must", "forbid"),
+}
+_OFTEN = ("correct", "fault", "bare_fault", "praise", "acknowledges", "worked", "fact")
+#: An attack may hide in quotation marks, so it is looked for in the text as it is.
+_ATTACKS = ("injection", "tampering", "secret")
+#: Texts worth a thread of their own: each compiles the cues anew, 10 ms.
+_TEXTS_A_THREAD = 2_000
 
 
-def classified(texts: pl.LazyFrame, clauses: pl.LazyFrame, lexicon: Lexicon) -> pl.LazyFrame:
-    """One row per text (`text_id`, `text`), in the order given; `clauses` are those of the texts.
+def understood(texts: pl.DataFrame, lexicon: Lexicon) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The texts (`text_id`, `text`, a row each) as `classified`, and their `clauses`.
+
+    What texts and clauses say in the same words is read once.
+    """
+    parts = _side_by_side(texts, lambda some: _split(some, lexicon))
+    named = texts_frame(parts["clause"].unique())
+    parts = parts.join(
+        named.rename({"text_id": "clause_text_id", "text": "clause"}),
+        on="clause",
+        how="left",
+        maintain_order="left",
+    )
+    said = pl.concat([texts.select("text_id", "text"), named]).unique("text_id")
+    cues = _side_by_side(said, lambda some: _cues(some, lexicon))
+    whole = texts.join(cues, on="text_id", how="left", maintain_order="left")
+    found = _rows(clauses(parts.lazy(), whole.lazy(), cues.lazy(), lexicon))
+    return _rows(classified(whole.lazy(), found.lazy(), lexicon)), found
+
+
+def classified(whole: pl.LazyFrame, clauses: pl.LazyFrame, lexicon: Lexicon) -> pl.LazyFrame:
+    """One row per text (`text_id`, `text` and its cues), in the order given; `clauses`: theirs.
 
     Columns: `text_id`; `shape` (the first of SHAPES that matches), `soft` (hedged, or without an
-    object), `classifier_confidence`; `actionable` (a clause of it is); `directive_sign` of its
-    first directive; `approves` (praises), `of_the_result` (and nothing else), `rejects` (states a
+    object), `classifier_confidence`; `actionable`; `directive_sign` (`do_not` where it forbids
+    anything); `approves` (praises), `of_the_result` (and nothing else), `rejects` (states a
     fault); `says_what_worked`, `expects` (what it
     should be), `states_fact`, `criticises`; `quarantine` (null where it may pass), `retracted`.
     """
-    whole = _with_cues(texts.with_columns(cue=_cue_text(pl.col("text"), lexicon)), lexicon, "text")
-    parts = clauses.group_by("text_id").agg(
-        actionable=pl.col("actionable").any(),
-        says_what_worked=pl.col("says_what_worked").any(),
-        tells_how=pl.col("tells_how").any(),
-        states=pl.col("states").any(),
-        states_fact=pl.col("states_fact").any(),
-        directive_sign=pl.col("directive_sign").drop_nulls().first(),
-        attacks=pl.col("attacks").any(),
-    )
+    attacked = clauses.filter("attacks").select("text_id", attacks=pl.lit(True)).unique()
     faulty = pl.col("fault") | pl.col("bare_fault")
     boundary = pl.col("text").str.contains_any(list(lexicon.boundary_phrases))
-    attacks = pl.col("cue_raw").str.contains(lexicon.cues["injection"]) | pl.col(
-        "attacks"
-    ).fill_null(False)
     return (
-        whole.with_columns(cue_raw=pl.col("text").str.to_lowercase())
-        .join(parts, on="text_id", how="left", maintain_order="left")
+        whole.join(attacked, on="text_id", how="left", maintain_order="left")
+        .with_columns(_judged(lexicon, praised=pl.col("praise"), kept=pl.lit(True)))
         .with_columns(
-            retracted=pl.col("cue").str.contains(lexicon.cues["retraction"]),
+            retracted=pl.col("retraction"),
             quarantine=pl.when(boundary)
             .then(pl.lit("task-boundary-phrase"))
-            .when(attacks)
+            .when(pl.col("injection") | pl.col("attacks").fill_null(False))
             .then(pl.lit("attack"))
             .cast(pl.Enum(QUARANTINE_REASONS)),
         )
         .with_columns(
-            pl.col("says_what_worked", "tells_how", "states", "states_fact").fill_null(False),
-            actionable=pl.col("actionable").fill_null(False)
-            & ~pl.col("retracted")
-            & pl.col("quarantine").is_null(),
+            actionable=pl.col("actionable") & ~pl.col("retracted") & pl.col("quarantine").is_null(),
             approves=pl.col("praise") & ~faulty & ~pl.col("correct"),
             of_the_result=(~pl.col("has_object") & ~pl.col("acknowledges"))
             | pl.col("says_what_worked"),
             # An order that names a fault does not say that there is one.
             rejects=faulty & (pl.col("correct") | ~(_directs() | pl.col("orders"))),
-            expects=pl.col("correct") | pl.col("must"),
-            criticises=faulty | pl.col("correct"),
         )
         .select("text_id", *_FEATURES, "approves", "of_the_result", "rejects", "quarantine")
     )
 
 
-def clauses(texts: pl.LazyFrame, lexicon: Lexicon) -> pl.LazyFrame:
-    """One row per distinct clause of each text: `text_id`, `position`, `clause` and its features.
+def clauses(
+    parts: pl.LazyFrame, whole: pl.LazyFrame, cues: pl.LazyFrame, lexicon: Lexicon
+) -> pl.LazyFrame:
+    """One row per distinct clause of each text: `text_id`, `position`, `clause`, its features and
+    `clause_text_id`. `parts`: what the texts say; `whole`: their own cues; `cues`: of every clause.
 
     The features are those of `classified`, judged on the clause; a text that takes itself back has
     no actionable clause. `attacks`: the clause attacks the evaluation or tells a secret.
     """
-    prose = _prose(pl.col("text"), lexicon)
-    split = (
-        texts.with_columns(
-            context=_cue_text(pl.col("text"), lexicon),
-            clause=prose.str.replace_all(r"([?？])", "$1" + _BREAK)
+    context = whole.select("text_id", retracted="retraction", praised="praise")
+    return (
+        parts.join(
+            cues.rename({"text_id": "clause_text_id"}),
+            on="clause_text_id",
+            how="left",
+            maintain_order="left",
+        )
+        .join(context, on="text_id", how="left", maintain_order="left")
+        .with_columns(
+            _judged(
+                lexicon,
+                praised=pl.col("praise") | pl.col("praised"),
+                kept=~pl.col("retracted"),
+            )
+        )
+        .select(
+            "text_id",
+            "position",
+            "clause",
+            *_FEATURES,
+            attacks=(pl.col("tampering") & ~pl.col("forbid")) | pl.col("secret"),
+            clause_text_id="clause_text_id",
+        )
+    )
+
+
+def _split(texts: pl.LazyFrame, lexicon: Lexicon) -> pl.LazyFrame:
+    """The distinct clauses of each text, in order: `text_id`, `position`, `clause`."""
+    number = pl.int_range(pl.len(), dtype=pl.Int32)
+    # The clauses of a text stand together.
+    begins = (pl.col("text_id") != pl.col("text_id").shift()).fill_null(True)
+    return (
+        _with_prose(texts, lexicon)
+        .select(
+            "text_id",
+            clause=pl.col("prose")
+            .str.replace_all("?", "?" + _BREAK, literal=True)
+            .str.replace_all("？", "？" + _BREAK, literal=True)
             .str.replace_all(f"(?i)(?:{lexicon.separators})", _BREAK)
             .str.split(_BREAK),
         )
-        .with_columns(
-            retracted=pl.col("context").str.contains(lexicon.cues["retraction"]),
-            praised=pl.col("context").str.contains(lexicon.cues["praise"]),
-        )
-        .drop("context", "text")
         .explode("clause")
         .with_columns(
             pl.col("clause")
@@ -113,19 +143,9 @@ def clauses(texts: pl.LazyFrame, lexicon: Lexicon) -> pl.LazyFrame:
             .str.head(lexicon.clause_characters)
         )
         .filter(pl.col("clause") != "")
-        .unique(["text_id", "clause"], keep="first", maintain_order=True)
-    )
-    cued = _with_cues(
-        split.with_columns(cue=_cue_text(pl.col("clause"), lexicon)), lexicon, "clause"
-    )
-    return cued.with_columns(
-        position=pl.int_range(pl.len(), dtype=pl.Int32).over("text_id"),
-    ).select(
-        "text_id",
-        "position",
-        "clause",
-        *_FEATURES,
-        attacks=(pl.col("tampering") & ~pl.col("forbid")) | pl.col("secret"),
+        .filter(pl.struct("text_id", "clause").is_first_distinct())
+        .with_columns(position=number - pl.when(begins).then(number).forward_fill())
+        .select("text_id", "position", "clause")
     )
 
 
@@ -145,60 +165,92 @@ _FEATURES = [
 ]
 
 
-def _prose(text: pl.Expr, lexicon: Lexicon) -> pl.Expr:
-    """The text without code and log lines; of a text that is nothing else, the errors it shows."""
-    outside = text.str.replace_all(_FENCED, "\n").str.replace_all(lexicon.log_lines, "")
-    errors = text.str.extract_all(lexicon.error_lines).list.join("\n")
-    return pl.when(outside.str.contains(r"\S")).then(outside).otherwise(errors)
+def _with_prose(texts: pl.LazyFrame, lexicon: Lexicon) -> pl.LazyFrame:
+    """Add `prose`: the text without code and log lines; of a text that is nothing else, the errors
+    it shows."""
+    silent = ~pl.col("prose").str.contains(r"\S")
+    errors = pl.col("text").filter(silent).str.extract_all(lexicon.error_lines).list.join("\n")
+    return texts.with_columns(
+        prose=pl.col("text").str.replace_all(_FENCED, "\n").str.replace_all(lexicon.log_lines, "")
+    ).with_columns(prose=pl.coalesce(_placed(errors, silent), "prose"))
 
 
-def _cue_text(text: pl.Expr, lexicon: Lexicon) -> pl.Expr:
-    cue = (
-        _prose(text, lexicon)
+def _with_cue_text(texts: pl.LazyFrame, lexicon: Lexicon) -> pl.LazyFrame:
+    """Add `cue`: the prose as the cues are read in it."""
+    read = _with_prose(texts, lexicon).with_columns(
+        cue=pl.col("prose")
         .str.to_lowercase()
         .str.replace_all("’", "'", literal=True)
         .str.replace_all(lexicon.inline_code, " codeword ")
         .str.replace_all(lexicon.quotes, " quotation ")
     )
-    for find, by in lexicon.rewrites:
-        cue = cue.str.replace_all(find, by)
-    return cue.str.strip_chars()
+    # Most texts need none: what none of some rules finds, none of them changes.
+    for rules in lexicon.rewrites:
+        rewritten = pl.col("cue").filter("found")
+        for find, by in rules:
+            rewritten = rewritten.str.replace_all(find, by)
+        read = read.with_columns(
+            found=pl.col("cue").str.contains(any_of(find for find, _ in rules))
+        ).with_columns(cue=pl.coalesce(_placed(rewritten, pl.col("found")), "cue"))
+    return read.with_columns(pl.col("cue").str.strip_chars()).drop("prose", "found")
 
 
-def _with_cues(frame: pl.LazyFrame, lexicon: Lexicon, source: str) -> pl.LazyFrame:
-    """Add a column per cue of `cue` (made from `source`), and the features that follow."""
-    cue = pl.col("cue")
+def _cues(texts: pl.LazyFrame, lexicon: Lexicon) -> pl.LazyFrame:
+    """Per text: `text_id`, a column per cue, and what follows from the text alone."""
+    cue, raw, rest = pl.col("cue"), pl.col("raw"), pl.col("rest")
     order = f"(?:^|[:：] ?)(?:please |kindly |请)?(?:{lexicon.cues['imperative']})"
     named_nothing = "|".join(
         lexicon.cues[name]
         for name in ("must", "forbid", "praise", "fault", "bare_fault", "hedge", "once")
     )
-    # The verb of an order is not yet what it is about.
-    rest = (
-        cue.str.replace(order, " ")
-        .str.replace_all(f"(?:{named_nothing})", " ")
-        .str.replace_all(f"(?:{lexicon.cues['empty_words']})", " ")
-    )
-    words = rest.str.count_matches(r"[a-z][a-z0-9_.'-]*") + rest.str.count_matches(_HAN) // 2
+    beyond_ascii = rest.str.len_bytes() != rest.str.len_chars()
+    han = rest.filter(beyond_ascii).str.count_matches(_HAN)
+    # A number is an object only where it says what it should be.
+    number = rest.filter("correct").str.contains(r"\d")
     return (
-        frame.with_columns(
-            *(cue.str.contains(lexicon.cues[name]).alias(name) for name in _CUES),
-            # An attack may hide in quotation marks, so it is looked for in the text as it is.
+        _with_cue_text(texts, lexicon)
+        .with_columns(raw=pl.col("text").str.to_lowercase())
+        .with_columns(
+            *(cue.str.contains(lexicon.cues[name]).alias(name) for name in _OFTEN),
+            *(raw.str.contains(lexicon.cues[name]).alias(name) for name in _ATTACKS),
             *(
-                pl.col(source).str.to_lowercase().str.contains(lexicon.cues[name]).alias(name)
-                for name in ("tampering", "secret")
+                cue.str.contains(any_of(lexicon.cues[name] for name in names)).alias(group)
+                for group, names in _SELDOM.items()
             ),
-            orders=cue.str.contains(order),
-            # A number is an object only where it says what it should be.
-            has_object=rest.str.contains(_WORD)
-            | (cue.str.contains(lexicon.cues["correct"]) & rest.str.contains(r"\d")),
+            # The verb of an order is not yet what it is about.
+            unordered=cue.str.replace(order, " "),
             question=cue.str.contains(r"[?？]\s*$"),
-            content=words,
         )
-        # A hedged prohibition is a wish.
-        .with_columns(prefer=pl.col("prefer") | (pl.col("forbid") & pl.col("hedge")))
+        .with_columns(
+            *(
+                (pl.col(group) & _placed(found, pl.col(group))).alias(name)
+                for group, names in _SELDOM.items()
+                for name in names
+                for found in [cue.filter(group).str.contains(lexicon.cues[name])]
+            ),
+            orders=pl.col("unordered") != cue,
+            rest=pl.col("unordered")
+            .str.replace_all(f"(?:{named_nothing})", " ")
+            .str.replace_all(f"(?:{lexicon.cues['empty_words']})", " "),
+        )
+        .with_columns(
+            words=rest.str.count_matches(r"[a-z][a-z0-9_.'-]*"),
+            han=_placed(han, beyond_ascii).fill_null(0),
+            number=pl.col("correct") & _placed(number, pl.col("correct")),
+        )
+        .with_columns(
+            has_object=(pl.col("words") > 0) | (pl.col("han") > 0) | pl.col("number"),
+            content=pl.col("words") + pl.col("han") // 2,
+            # A hedged prohibition is a wish.
+            prefer=pl.col("prefer") | (pl.col("forbid") & pl.col("hedge")),
+        )
         .with_columns(shape=_shape(), soft=pl.col("hedge") | ~pl.col("has_object"))
-        .with_columns(*_judged(frame.collect_schema().names(), lexicon))
+        .with_columns(
+            classifier_confidence=pl.when("soft")
+            .then(_confidence(lexicon, 1))
+            .otherwise(_confidence(lexicon, 0))
+        )
+        .drop("text", "cue", "raw", "unordered", "rest", "words", "han", "number", *_SELDOM)
     )
 
 
@@ -228,12 +280,11 @@ def _directs() -> pl.Expr:
     return pl.col("prefer") | pl.col("correct") | pl.col("must") | pl.col("forbid")
 
 
-def _judged(columns: list[str], lexicon: Lexicon) -> list[pl.Expr]:
+def _judged(lexicon: Lexicon, praised: pl.Expr, kept: pl.Expr) -> list[pl.Expr]:
     directs = _directs()
     faulty = pl.col("fault") | pl.col("bare_fault")
-    praised = pl.col("praised") if "praised" in columns else pl.col("praise")
     tells_how = pl.col("worked") & pl.col("has_object") & ~faulty & ~directs
-    worked = tells_how & (pl.col("praise") | praised)
+    worked = tells_how & praised
     fact = (pl.col("fact") | pl.col("fault")) & ~directs
     says = directs | (pl.col("orders") & ~pl.col("once")) | fact | worked
     answerable = ~pl.col("own_plan") & ~pl.col("question") & ~(pl.col("confusion") & ~directs)
@@ -244,12 +295,7 @@ def _judged(columns: list[str], lexicon: Lexicon) -> list[pl.Expr]:
         .then(pl.lit("do"))
         .cast(pl.Enum(DIRECTIVE_SIGNS))
     )
-    kept = ~pl.col("retracted") if "retracted" in columns else pl.lit(True)
     return [
-        pl.when("soft")
-        .then(_confidence(lexicon, 1))
-        .otherwise(_confidence(lexicon, 0))
-        .alias("classifier_confidence"),
         (says & answerable & pl.col("has_object") & kept).alias("actionable"),
         sign.alias("directive_sign"),
         worked.alias("says_what_worked"),
@@ -272,3 +318,21 @@ def _confidence(lexicon: Lexicon, firmness: int) -> pl.Expr:
             return_dtype=pl.Float64,
         )
     )
+
+
+def _placed(found: pl.Expr, rows: pl.Expr) -> pl.Expr:
+    """What was found in these rows, read alone, where it belongs; null in the other rows."""
+    return found.gather(pl.when(rows).then(rows.cum_sum() - 1))
+
+
+def _side_by_side(
+    texts: pl.DataFrame, read: Callable[[pl.LazyFrame], pl.LazyFrame]
+) -> pl.DataFrame:
+    """Each thread reads some of the texts, where they are many: a text is read by itself."""
+    rows = max(_TEXTS_A_THREAD, -(-texts.height // pl.thread_pool_size()))
+    starts = range(0, max(texts.height, 1), rows)
+    return _rows(pl.concat([read(texts.slice(start, rows).lazy()) for start in starts]))
+
+
+def _rows(frame: pl.LazyFrame) -> pl.DataFrame:
+    return frame.collect(engine="in-memory")

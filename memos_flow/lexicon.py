@@ -1,6 +1,6 @@
 """The lexicon: what feedback says, by cue, as data in English and Chinese (section 4.2)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -19,7 +19,9 @@ class Lexicon:
     """One fused pattern per cue, over lower-case text."""
 
     cues: Mapping[str, str]
-    rewrites: tuple[tuple[str, str], ...]
+    #: Rules `(find, by)`, each after the one before it, a few together: where none of those finds
+    #: anything, none changes anything.
+    rewrites: tuple[tuple[tuple[str, str], ...], ...]
     #: What the speaker did not say: `inline_code`, `quotes`, and lines of programs.
     inline_code: str
     quotes: str
@@ -49,8 +51,8 @@ class Lexicon:
         }
         return cls(
             cues={name: _pattern(name, value) for name, value in named.items()},
-            rewrites=tuple(
-                (str(rule["find"]), str(rule["by"])) for rule in _list(cues, "rewrites")
+            rewrites=_in_groups(
+                [(str(rule["find"]), str(rule["by"])) for rule in _list(cues, "rewrites")]
             ),
             inline_code="|".join(_strings(unsaid, "inline_code")),
             quotes="|".join(_strings(unsaid, "quotes")),
@@ -85,6 +87,18 @@ _CUES = (
     "empty_words",
 )
 _QUARANTINE = ("injection", "tampering", "secret")
+#: More alternatives than these do not stay in the cache of one automaton, which is slow then.
+_RULES_TOGETHER = 6
+
+
+def any_of(patterns: Iterable[str]) -> str:
+    """What matches where any of the patterns does."""
+    return "|".join(f"(?:{pattern})" for pattern in patterns)
+
+
+def _in_groups(rules: list[tuple[str, str]]) -> tuple[tuple[tuple[str, str], ...], ...]:
+    starts = range(0, len(rules), _RULES_TOGETHER)
+    return tuple(tuple(rules[start : start + _RULES_TOGETHER]) for start in starts)
 
 
 def _pattern(name: str, value: Any) -> str:

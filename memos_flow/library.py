@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from memos_flow.classify import classified, clauses
+from memos_flow.classify import understood
 from memos_flow.lexical import tokens
 from memos_flow.lexicon import Lexicon
 from memos_flow.lookup import Places, Vectors
@@ -234,10 +234,11 @@ class Library:
         new = _rows(self._sorted(_rows(wanted)["text_id"]))
         if new.is_empty() and self._features is not None:
             return
-        parts = _rows(clauses(new.lazy(), self._lexicon))
-        features = classified(new.lazy(), parts.lazy(), self._lexicon)
-        self._features = _appended(self._features, _rows(features))
-        self._clauses = _appended(self._clauses, _rows(self.interned(parts.lazy(), "clause")))
+        features, parts = understood(new, self._lexicon)
+        said = parts.select(text_id="clause_text_id", text="clause").unique("text_id")
+        self.add(said.sort("text_id"))
+        self._features = _appended(self._features, features)
+        self._clauses = _appended(self._clauses, parts.drop("clause"))
 
 
 def _parts(count: int) -> Iterator[slice]:

@@ -4,25 +4,31 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+import yaml
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.lexicons import load_lexicon
-from memos_flow.classify import classified, clauses
+from memos_flow import classify
+from memos_flow.classify import understood
 from memos_flow.lexicon import Lexicon, LexiconError
+from memos_flow.texts import content_id, texts_frame
 from tests.conftest import CONF
 
 _LEXICON = load_lexicon(CONF / "lexicon")
 
 
-def _frame(texts: list[str]) -> pl.LazyFrame:
+def _frame(texts: list[str]) -> pl.DataFrame:
     schema = {"text_id": pl.Int64, "text": pl.String}
-    return pl.DataFrame({"text_id": range(len(texts)), "text": texts}, schema=schema).lazy()
+    return pl.DataFrame({"text_id": range(len(texts)), "text": texts}, schema=schema)
 
 
 def _classified(texts: list[str]) -> pl.DataFrame:
-    frame = _frame(texts)
-    return classified(frame, clauses(frame, _LEXICON), _LEXICON).collect()
+    return understood(_frame(texts), _LEXICON)[0]
+
+
+def _clauses(texts: list[str]) -> pl.DataFrame:
+    return understood(_frame(texts), _LEXICON)[1]
 
 
 def _said(text: str) -> dict[str, Any]:
@@ -146,13 +152,13 @@ def test_the_directive_sign(text: str, sign: str) -> None:
     ],
 )
 def test_praise_teaches_only_where_it_says_what_worked(text: str, worked: bool) -> None:
-    rows = clauses(_frame([text]), _LEXICON).collect()
+    rows = _clauses([text])
     assert rows.filter(pl.col("says_what_worked") & pl.col("actionable")).height == int(worked)
 
 
 def test_a_turn_starts_a_new_clause() -> None:
     text = "Great work on the layout, but the units are wrong. Use metres instead of feet."
-    rows = clauses(_frame([text]), _LEXICON).collect()
+    rows = _clauses([text])
     assert rows.filter("actionable")["clause"].to_list() == [
         "the units are wrong",
         "Use metres instead of feet",
@@ -166,7 +172,7 @@ def test_code_and_quotations_are_not_the_speakers_words() -> None:
 
 def test_a_long_text_becomes_no_long_lesson() -> None:
     text = "The table has rows. " * 20_000 + "Sort the rows by date before you write."
-    rows = clauses(_frame([text]), _LEXICON).collect()
+    rows = _clauses([text])
     assert rows["clause"].str.len_chars().max() <= _LEXICON.clause_characters
     assert rows.filter("actionable")["clause"].to_list() == [
         "Sort the rows by date before you write"
@@ -189,6 +195,91 @@ def test_a_text_is_read_the_same_alone_and_in_company(texts: list[str]) -> None:
     together = _classified(texts).drop("text_id")
     alone = pl.concat([_classified([text]) for text in texts])
     assert together.equals(alone.drop("text_id"))
+
+
+def test_nothing_is_said_by_no_text() -> None:
+    features, found = understood(_frame([]), _LEXICON)
+    assert (features.height, found.height) == (0, 0)
+
+
+def test_many_texts_are_read_like_few() -> None:
+    few = [*ACTIONABLE, *VAGUE, *ATTACKS]
+    many = 5_000 // len(few)
+    schema = {"text_id": pl.Int64}
+    for one, all_of_them in zip(
+        understood(_frame(few), _LEXICON), understood(_frame(few * many), _LEXICON), strict=True
+    ):
+        copies = [one.with_columns(pl.col("text_id") + number * len(few)) for number in range(many)]
+        assert all_of_them.equals(pl.concat(copies).cast(schema))
+
+
+def test_clauses_are_named_by_what_they_say_and_numbered_in_order() -> None:
+    found = _clauses(["Sort it. Great. Sort it.", "", "Great"])
+    assert found.select("text_id", "position", "clause").rows() == [
+        (0, 0, "Sort it"),
+        (0, 1, "Great"),
+        (2, 0, "Great"),
+    ]
+    assert found["clause_text_id"].to_list() == [content_id(text) for text in found["clause"]]
+
+
+def _items(value: Any) -> list[str]:
+    """Every pattern of the lexicon's files."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [item for key, part in value.items() if key != "by" for item in _items(part)]
+    return [item for part in value for item in _items(part)] if isinstance(value, list) else []
+
+
+_FILES = [
+    yaml.safe_load((CONF / "lexicon" / name).read_text(encoding="utf-8"))
+    for name in ("cues.yaml", "quarantine.yaml")
+]
+#: What an item matches, by the item: Python has no ASCII boundary, a plain one comes close.
+_MATCHES = st.sampled_from(_items(_FILES)).flatmap(
+    lambda item: st.from_regex(item.replace(r"(?-u:\b)", r"\b"))
+)
+_PIECES = st.one_of(_MATCHES, st.sampled_from([*ACTIONABLE, *VAGUE, *ATTACKS]), st.text(max_size=5))
+_SALADS = st.lists(
+    st.tuples(st.lists(_PIECES, max_size=4), st.sampled_from(["", " ", ", ", ". ", "，", "\n"])),
+    min_size=40,
+    max_size=60,
+)
+
+
+@given(_SALADS)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+def test_what_is_looked_for_together_is_found_as_if_one_by_one(
+    salads: list[tuple[list[str], str]],
+) -> None:
+    texts = texts_frame(joint.join(pieces) for pieces, joint in salads)
+    read = classify._with_cue_text(texts.lazy(), _LEXICON)
+    cues = classify._cues(texts.lazy(), _LEXICON).collect()
+    cue = read.collect()["cue"]
+
+    prose = classify._with_prose(texts.lazy(), _LEXICON).collect()["prose"]
+    plain = (
+        prose.str.to_lowercase()
+        .str.replace_all("’", "'", literal=True)
+        .str.replace_all(_LEXICON.inline_code, " codeword ")
+        .str.replace_all(_LEXICON.quotes, " quotation ")
+    )
+    for find, by in (rule for rules in _LEXICON.rewrites for rule in rules):
+        plain = plain.str.replace_all(find, by)
+    assert cue.to_list() == plain.str.strip_chars().to_list()
+    for name in (name for names in classify._SELDOM.values() for name in names):
+        found = cue.str.contains(_LEXICON.cues[name])
+        if name == "prefer":
+            found |= cue.str.contains(_LEXICON.cues["forbid"]) & cue.str.contains(
+                _LEXICON.cues["hedge"]
+            )
+        assert cues[name].to_list() == found.to_list(), name
+
+
+def test_the_rules_of_the_lexicon_keep_their_order() -> None:
+    rules = [(rule["find"], rule["by"]) for rule in _FILES[0]["rewrites"]]
+    assert [rule for some in _LEXICON.rewrites for rule in some] == rules
 
 
 def test_a_broken_lexicon_names_its_key() -> None:
