@@ -124,7 +124,12 @@ def run(plan: Plan, mind: Mind, store: Store, shard: int = 0) -> float:
         if plan.strict:
             _check_strictly(tables, library)
         # Committed before anything else happens.
-        rows = {**tables, **library.drain(), **trialist.drain()}
+        rows = {
+            **tables,
+            **library.drain(),
+            **trialist.drain(),
+            "alike_lanes": taken.alike_lanes(step),
+        }
         store.commit(rows, shard=shard, step=step, lanes=starts.height)
         memory = memory.after(taken)
     store.settle()

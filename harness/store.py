@@ -27,13 +27,19 @@ from polars import selectors as cs
 from harness.errors import StoreError
 from memos_flow.schemas import (
     CONTENT_TABLES,
+    PARTS,
     SCHEMA_VERSION,
     SETUP_TABLES,
     TABLES,
+    AlikeLanes,
     Commits,
 )
 
-_STORED: Final[Mapping[str, type[dy.Schema]]] = MappingProxyType({**TABLES, "commits": Commits})
+_WRITTEN: Final[Mapping[str, type[dy.Schema]]] = MappingProxyType(
+    {**TABLES, "alike_lanes": AlikeLanes}
+)
+_STORED: Final[Mapping[str, type[dy.Schema]]] = MappingProxyType({**_WRITTEN, "commits": Commits})
+_PART_OF: Final = MappingProxyType({name: part for part in PARTS for name in PARTS[part]})
 #: The same row may be committed by several shards, or again after a resume.
 _REPEATED: Final = frozenset({*SETUP_TABLES, *CONTENT_TABLES})
 _COMMIT_ID: Final = "commit_id"
@@ -140,7 +146,8 @@ class Store:
         return sorted(self.commits(shard)["step"].to_list())
 
     def read(self, name: str, commits: pl.DataFrame | None = None) -> pl.DataFrame:
-        """The committed rows of a table, columns and types of its schema.
+        """The committed rows of a table, columns and types of its schema: of every lane, also where
+        those of lanes alike are stored once.
 
         `commits` (rows of `commits()`) restricts the rows to those commits: to one shard, or to
         one state of the store for several tables. Set-up and content tables come without
@@ -149,14 +156,11 @@ class Store:
         schema = _STORED[name]
         # Before the table's own version is fixed: rows of a commit precede the commit.
         committed = (self.commits() if commits is None else commits)[_COMMIT_ID]
-        table = self._table(name)
-        if table is None or committed.is_empty():
-            return schema.create_empty()
-        table.checkout_latest()
-        between = f"{_COMMIT_ID} >= {committed.min()!s} AND {_COMMIT_ID} <= {committed.max()!s}"
-        stored = _from_arrow(table.search().where(between).to_arrow())
-        rows = stored.filter(pl.col(_COMMIT_ID).is_in(committed.implode()))
-        frame = rows.select(schema.column_names()).cast(_dtypes(schema))
+        rows = self._rows(name, committed)
+        if name in _PART_OF:
+            alike = self._rows("alike_lanes", committed).filter(pl.col("part") == _PART_OF[name])
+            rows = _of_every_lane(rows, alike)
+        frame = rows.select(schema.column_names())
         if name not in _REPEATED:
             return frame
         # In the order written: reports show settings in the order in which they were named.
@@ -169,7 +173,9 @@ class Store:
         store it also removes the temporary files of writers that are gone.
         """
         committed = self.commits(shard)[_COMMIT_ID]
-        removed = sum(self._each(TABLES, lambda name: self._delete_others(name, shard, committed)))
+        removed = sum(
+            self._each(_WRITTEN, lambda name: self._delete_others(name, shard, committed))
+        )
         if self._folder is not None and self._folder.exists():
             with self._lock(_WRITERS, fcntl.LOCK_EX | fcntl.LOCK_NB) as alone:
                 for leftover in self._folder.glob("*.lance/**/.tmp*") if alone else ():
@@ -194,6 +200,18 @@ class Store:
             if alone:
                 self._each(_STORED, self._optimize)
         self._commits_since_compaction = 0
+
+    def _rows(self, name: str, committed: pl.Series) -> pl.DataFrame:
+        """The rows of these commits as they are stored, with their commit."""
+        dtypes = pl.Schema({**_dtypes(_STORED[name]), _COMMIT_ID: pl.Int64()})
+        table = self._table(name)
+        if table is None or committed.is_empty():
+            return dtypes.to_frame()
+        table.checkout_latest()
+        between = f"{_COMMIT_ID} >= {committed.min()!s} AND {_COMMIT_ID} <= {committed.max()!s}"
+        stored = _from_arrow(table.search().where(between).to_arrow())
+        rows = stored.filter(pl.col(_COMMIT_ID).is_in(committed.implode()))
+        return rows.select(dtypes.names()).cast(dtypes)
 
     @cached_property
     def _connection(self) -> lancedb.DBConnection:
@@ -220,9 +238,12 @@ class Store:
 
     def _check_columns(self, name: str, frame: pl.DataFrame) -> bool:
         """Lance fills a missing column with nulls and casts a wrong one, both without a word."""
-        if name not in TABLES:
-            raise StoreError(f"{self.uri}: no table is named {name!r}, expected one of {[*TABLES]}")
-        expected, found = _dtypes(TABLES[name]), frame.schema
+        if name not in _WRITTEN:
+            expected_names = [*_WRITTEN]
+            raise StoreError(
+                f"{self.uri}: no table is named {name!r}, expected one of {expected_names}"
+            )
+        expected, found = _dtypes(_WRITTEN[name]), frame.schema
         if dict(found) == dict(expected):
             return True
         wrong = (name for name in [*expected, *found] if found.get(name) != expected.get(name))
@@ -234,7 +255,7 @@ class Store:
 
     def _to_arrow(self, name: str, frame: pl.DataFrame, commit_id: int) -> pa.Table:
         return _to_arrow(
-            frame.select(*TABLES[name].column_names(), pl.lit(commit_id).alias(_COMMIT_ID))
+            frame.select(*_WRITTEN[name].column_names(), pl.lit(commit_id).alias(_COMMIT_ID))
         )
 
     def _table(self, name: str) -> Table | None:
@@ -318,6 +339,18 @@ class Store:
                 yield False
             else:
                 yield True
+
+
+def _of_every_lane(rows: pl.DataFrame, alike: pl.DataFrame) -> pl.DataFrame:
+    """The rows with those of the lanes that others stood for in their commit."""
+    if alike.is_empty():
+        return rows
+    others = (
+        alike.select("lane_id", "like", _COMMIT_ID)
+        .join(rows.rename({"lane_id": "like"}), on=["like", _COMMIT_ID], how="inner")
+        .select(rows.columns)
+    )
+    return pl.concat([rows, others])
 
 
 def _shard_range(shard: int) -> tuple[int, int]:

@@ -1,15 +1,17 @@
 """What the lanes know at the start of a step, and what a step adds to it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import dataframely as dy
 import polars as pl
 
 from memos_flow.alike import Alike
 from memos_flow.schemas import (
+    PARTS,
     TABLES,
+    AlikeLanes,
     CandidatePool,
     Eligibility,
     Episodes,
@@ -23,22 +25,41 @@ from memos_flow.schemas import (
     Trials,
     WorldModels,
 )
+from memos_flow.schemas.vocabulary import STEP_PARTS
 
 
 @dataclass(frozen=True)
 class Step:
-    """The rows that a step adds: those of content tables, and those of lanes that stand for lanes
-    alike, by table, once for every part of the step."""
+    """The rows that a step adds: those of content tables, and by part (schemas.PARTS) which lanes
+    are alike there, with the rows of those that stand for the others."""
 
     content: Mapping[str, pl.DataFrame]
-    parts: Sequence[tuple[Alike, Mapping[str, pl.DataFrame]]]
+    parts: Mapping[str, tuple[Alike, Mapping[str, pl.DataFrame]]]
 
     def tables(self) -> dict[str, pl.DataFrame]:
-        """The rows of every lane, by table."""
-        return {
-            **self.content,
-            **{name: lanes.each(rows) for lanes, part in self.parts for name, rows in part.items()},
+        """The rows by table."""
+        return dict(self.content) | {
+            name: rows for _, part in self.parts.values() for name, rows in part.items()
         }
+
+    def of_every_lane(self) -> dict[str, pl.DataFrame]:
+        """The rows by table, those of lanes that others stand for too."""
+        return dict(self.content) | {
+            name: lanes.each(rows)
+            for lanes, part in self.parts.values()
+            for name, rows in part.items()
+        }
+
+    def alike_lanes(self, step: int) -> dy.DataFrame[AlikeLanes]:
+        """The lanes that others stand for."""
+        return AlikeLanes.cast(
+            pl.concat(
+                lanes.lanes.filter(pl.col("lane_id") != pl.col("like")).with_columns(
+                    part=pl.lit(part, pl.Enum(STEP_PARTS)), step=pl.lit(step, pl.Int32)
+                )
+                for part, (lanes, _) in self.parts.items()
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -46,6 +67,8 @@ class _Part:
     """Tables that one part of a step writes: the current version of every row that later steps
     read."""
 
+    #: Its name in schemas.PARTS.
+    part: ClassVar[str]
     #: Lanes in which these tables are the same: they hold the rows of those that stand for others.
     lanes: Alike
 
@@ -72,7 +95,7 @@ class _Part:
     def after(self, step: Step) -> Self:
         """With the rows of a step: a newer version replaces the older."""
         names = self.tables()
-        lanes, part = next((lanes, part) for lanes, part in step.parts if names[0] in part)
+        lanes, part = step.parts[self.part]
         grown = Alike.by(self.lanes, lanes.equal(*(part[name] for name in names)))
         known = self.of(grown)
         newest: dict[str, Any] = {
@@ -86,6 +109,7 @@ class _Part:
 class Heard(_Part):
     """What happened, and what was said of it."""
 
+    part = "hearing"
     trials: dy.DataFrame[Trials]
     episodes: dy.DataFrame[Episodes]
     feedback: dy.DataFrame[Feedback]
@@ -96,6 +120,7 @@ class Heard(_Part):
 class Learned(_Part):
     """What was learned from it."""
 
+    part = "learning"
     policies: dy.DataFrame[Policies]
     guidance: dy.DataFrame[Guidance]
     repairs: dy.DataFrame[Repairs]
@@ -106,6 +131,7 @@ class Learned(_Part):
 class Practised(_Part):
     """The skills, and which experiences may be in one."""
 
+    part = "practising"
     skills: dy.DataFrame[Skills]
     eligibility: dy.DataFrame[Eligibility]
 
@@ -114,6 +140,7 @@ class Practised(_Part):
 class Understood(_Part):
     """What the environments are like."""
 
+    part = "understanding"
     world_models: dy.DataFrame[WorldModels]
 
 
@@ -138,7 +165,8 @@ class Memory:
     @classmethod
     def as_of(cls, tables: Mapping[str, pl.DataFrame], lane_ids: pl.Series) -> Self:
         """The memory that the rows stored so far amount to: what a resumed run starts from."""
-        return cls.empty(lane_ids).after(Step(tables, [(Alike.alone(lane_ids), tables)]))
+        alone = Alike.alone(lane_ids)
+        return cls.empty(lane_ids).after(Step(tables, dict.fromkeys(PARTS, (alone, tables))))
 
     @staticmethod
     def tables() -> tuple[str, ...]:

@@ -207,14 +207,17 @@ def take_step(
             "checks": world.checks,
             "trajectories": world.trajectories,
         },
-        parts=[
-            (alone, {"packets": packet}),
-            (asking, {"packet_items": packet_items}),
-            (hearing, heard.frames()),
-            (learning, {**learned.frames(), "lessons": lessons, "opportunities": kept}),
-            (practising, practised.frames()),
-            (understanding, understood.frames()),
-        ],
+        parts={
+            "offering": (alone, {"packets": packet}),
+            "recalling": (asking, {"packet_items": packet_items}),
+            "hearing": (hearing, heard.frames()),
+            "learning": (
+                learning,
+                {**learned.frames(), "lessons": lessons, "opportunities": kept},
+            ),
+            "practising": (practising, practised.frames()),
+            "understanding": (understanding, understood.frames()),
+        },
     )
 
 

@@ -65,7 +65,7 @@ class Lane:
         )
         self.memory = self.memory.after(taken)
         self.step += 1
-        return taken.tables()
+        return taken.of_every_lane()
 
     @property
     def experiences(self) -> pl.DataFrame:

@@ -1,8 +1,12 @@
 """The tables, and the rules that forbid illegal states. One schema, one place."""
 
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+import dataframely as dy
+
+from memos_flow.schemas.alike_lanes import AlikeLanes
 from memos_flow.schemas.arms import Arms
 from memos_flow.schemas.candidate_pool import CandidatePool
 from memos_flow.schemas.checks import Checks
@@ -31,7 +35,7 @@ from memos_flow.schemas.variants import Variants
 from memos_flow.schemas.world_models import WorldModels
 
 #: Raised whenever a stored column changes its name, type or meaning.
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 
 #: Written once, before the first step.
 SETUP_TABLES: Final = MappingProxyType(
@@ -55,36 +59,46 @@ CONTENT_TABLES: Final = MappingProxyType(
         "shown_faults": ShownFaults,
     }
 )
-#: Keyed by lane.
-LANE_TABLES: Final = MappingProxyType(
+#: Keyed by lane, by the part of a step that writes them (see `step.take_step`).
+PARTS: Final[Mapping[str, Mapping[str, type[dy.Schema]]]] = MappingProxyType(
     {
-        "packet_items": PacketItems,
-        "packets": Packets,
-        "trials": Trials,
-        "episodes": Episodes,
-        "traces": Traces,
-        "feedback": Feedback,
-        "lessons": Lessons,
-        "policies": Policies,
-        "guidance": Guidance,
-        "repairs": Repairs,
-        "candidate_pool": CandidatePool,
-        "eligibility": Eligibility,
-        "skills": Skills,
-        "world_models": WorldModels,
-        "opportunities": Opportunities,
+        "offering": {"packets": Packets},
+        "recalling": {"packet_items": PacketItems},
+        "hearing": {
+            "trials": Trials,
+            "episodes": Episodes,
+            "feedback": Feedback,
+            "traces": Traces,
+        },
+        "learning": {
+            "lessons": Lessons,
+            "policies": Policies,
+            "guidance": Guidance,
+            "repairs": Repairs,
+            "candidate_pool": CandidatePool,
+            "opportunities": Opportunities,
+        },
+        "practising": {"skills": Skills, "eligibility": Eligibility},
+        "understanding": {"world_models": WorldModels},
     }
 )
-#: Everything a run folder holds, beside `commits`.
-TABLES: Final = MappingProxyType({**SETUP_TABLES, **CONTENT_TABLES, **LANE_TABLES})
+LANE_TABLES: Final[Mapping[str, type[dy.Schema]]] = MappingProxyType(
+    {name: schema for tables in PARTS.values() for name, schema in tables.items()}
+)
+#: Everything a run folder holds, beside `commits` and `alike_lanes`.
+TABLES: Final[Mapping[str, type[dy.Schema]]] = MappingProxyType(
+    {**SETUP_TABLES, **CONTENT_TABLES, **LANE_TABLES}
+)
 
 
 __all__ = [
     "CONTENT_TABLES",
     "LANE_TABLES",
+    "PARTS",
     "SCHEMA_VERSION",
     "SETUP_TABLES",
     "TABLES",
+    "AlikeLanes",
     "Arms",
     "CandidatePool",
     "Checks",

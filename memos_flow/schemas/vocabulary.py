@@ -6,6 +6,16 @@ from typing import Final
 #: of whatever other lanes run beside it. ``3_000_002`` is the third row of step 3.
 STEP_SPAN: Final = 1_000_000
 
+#: What a step consists of: see `step.take_step`.
+STEP_PARTS: Final = (
+    "offering",
+    "recalling",
+    "hearing",
+    "learning",
+    "practising",
+    "understanding",
+)
+
 CHECK_KINDS: Final = (
     "missing_output",
     "unreadable_output",
